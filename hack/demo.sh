@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Copyright The Inference Cache Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Applies the samples to the local cluster and shows what came of them. Every command is
+# printed before it runs, so that it can be tried by hand.
+
+set -o errexit -o nounset -o pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+KUBECONFIG="$(pwd)/_output/local/admin.kubeconfig"
+export KUBECONFIG
+PATH="$(_output/bin/cluster build):${PATH}"
+samples=inference-cache-samples
+
+run() {
+  printf '\n$ %s\n' "$*"
+  "$@"
+}
+
+run kubectl apply -f artifacts/samples/
+run kubectl get inferencecache -n "${samples}"
+# An external tier is judged in the write itself: there is nothing to wait for.
+run kubectl wait --for=condition=Ready cachebackend/vllm-lmcacheserver-external -n "${samples}" --timeout=5s
+run kubectl explain cachebackend.spec.integration.mode
+
+cat <<MESSAGE
+
+The cluster stays up. To look around:
+
+  export KUBECONFIG=${KUBECONFIG}
+  alias kubectl=$(command -v kubectl)
+
+and 'make down' stops it.
+MESSAGE

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Copyright The Inference Cache Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Runs all tests: first what needs no cluster, then what runs on a real control plane.
+
+set -o errexit -o nounset -o pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# The race detector needs a C compiler.
+race=(-race)
+if ! command -v "$(go env CC)" >/dev/null; then
+  echo "no C compiler: testing without the race detector" >&2
+  race=()
+fi
+
+# Packages that link the API server or etcd take many minutes to build with the race
+# detector, and are tested without it.
+raced=() plain=()
+for package in $(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...); do
+  case "${package}" in
+    */test/e2e | */test/disruption) continue ;;
+  esac
+  if go list -deps -test "${package}" | grep -qxE 'k8s.io/apiserver/pkg/server|go.etcd.io/etcd/server/v3/embed'; then
+    plain+=("${package}")
+  else
+    raced+=("${package}")
+  fi
+done
+go test "${race[@]}" "${raced[@]}"
+go test "${plain[@]}"
+(cd hack/cluster && go test ./...)

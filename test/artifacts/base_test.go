@@ -1,0 +1,426 @@
+// Copyright The Inference Cache Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package artifacts
+
+import (
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/yaml"
+
+	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
+)
+
+const (
+	systemNamespace = "inference-cache-system"
+	serverName      = "inference-cache-apiserver"
+)
+
+// base is every object of artifacts/base, decoded strictly.
+func base(t *testing.T) []runtime.Object {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := scheme.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := apiregistrationv1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	files := slices.DeleteFunc(glob(t, "base/*.yaml"), func(file string) bool {
+		return filepath.Base(file) == "kustomization.yaml"
+	})
+	files = append(files, filepath.Join(root, "overlays/external-etcd/poddisruptionbudget.yaml"))
+	var objects []runtime.Object
+	for _, d := range readDocuments(t, files...) {
+		objects = append(objects, d.decode(t, s))
+	}
+	return objects
+}
+
+// only returns the objects of a type.
+func only[T runtime.Object](objects []runtime.Object) []T {
+	var found []T
+	for _, obj := range objects {
+		if o, ok := obj.(T); ok {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// one returns the only object of a type.
+func one[T runtime.Object](t *testing.T, objects []runtime.Object) T {
+	t.Helper()
+	found := only[T](objects)
+	if len(found) != 1 {
+		t.Fatalf("%d objects of type %T, want 1", len(found), *new(T))
+	}
+	return found[0]
+}
+
+func TestPodIsRestricted(t *testing.T) {
+	objects := base(t)
+	ns := one[*corev1.Namespace](t, objects)
+	if got := ns.Labels["pod-security.kubernetes.io/enforce"]; ns.Name != systemNamespace || got != "restricted" {
+		t.Errorf("namespace %s enforces %q", ns.Name, got)
+	}
+
+	pod := one[*appsv1.StatefulSet](t, objects).Spec.Template.Spec
+	if pod.HostNetwork || pod.HostPID || pod.HostIPC {
+		t.Error("the pod uses a namespace of its host")
+	}
+	for _, volume := range pod.Volumes {
+		if volume.HostPath != nil {
+			t.Errorf("volume %s is on the host", volume.Name)
+		}
+	}
+	want := &corev1.PodSecurityContext{
+		RunAsNonRoot:        new(true),
+		RunAsUser:           new(int64(65532)),
+		RunAsGroup:          new(int64(65532)),
+		FSGroup:             new(int64(65532)), // else the volume is root's and cannot be written
+		FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
+		SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	if diff := cmp.Diff(want, pod.SecurityContext); diff != "" {
+		t.Errorf("security context of the pod (-want +got):\n%s", diff)
+	}
+	if len(pod.InitContainers)+len(pod.EphemeralContainers) != 0 || len(pod.Containers) != 1 {
+		t.Fatal("want one container and nothing beside it")
+	}
+	wantContainer := &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false),
+		ReadOnlyRootFilesystem:   new(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+	if diff := cmp.Diff(wantContainer, pod.Containers[0].SecurityContext); diff != "" {
+		t.Errorf("security context of the container (-want +got):\n%s", diff)
+	}
+}
+
+func TestStatefulSetKeepsItsData(t *testing.T) {
+	sts := one[*appsv1.StatefulSet](t, base(t))
+	if *sts.Spec.Replicas != 1 {
+		t.Errorf("%d replicas of an embedded etcd", *sts.Spec.Replicas)
+	}
+	if len(sts.Spec.VolumeClaimTemplates) != 1 {
+		t.Fatal("want one claim")
+	}
+	claim := sts.Spec.VolumeClaimTemplates[0]
+	if got := claim.Spec.AccessModes; !slices.Equal(got, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}) {
+		t.Errorf("access modes %v: two servers could have the volume", got)
+	}
+	want := &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+		WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+		WhenScaled:  appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+	}
+	if diff := cmp.Diff(want, sts.Spec.PersistentVolumeClaimRetentionPolicy); diff != "" {
+		t.Errorf("retention of the claim (-want +got):\n%s", diff)
+	}
+
+	container := sts.Spec.Template.Spec.Containers[0]
+	mounts := map[string]corev1.VolumeMount{}
+	for _, mount := range container.VolumeMounts {
+		mounts[mount.MountPath] = mount
+	}
+	if got := mounts[flagValue(container.Args, "data-dir")].Name; got != claim.Name {
+		t.Errorf("--data-dir is on volume %q, want %q", got, claim.Name)
+	}
+	for _, flag := range []string{"tls-cert-file", "tls-private-key-file"} {
+		dir := filepath.Dir(flagValue(container.Args, flag))
+		if mount, ok := mounts[dir]; !ok || !mount.ReadOnly {
+			t.Errorf("--%s: %s is not mounted read-only", flag, dir)
+		}
+	}
+	// With a read-only root the embedded etcd has no other place for its socket.
+	if mounts["/tmp"].Name == "" || mounts["/tmp"].ReadOnly {
+		t.Error("/tmp is not writable")
+	}
+}
+
+// flagValue is the value of --name=value among args.
+func flagValue(args []string, name string) string {
+	for _, arg := range args {
+		if value, ok := strings.CutPrefix(arg, "--"+name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func TestProbes(t *testing.T) {
+	container := one[*appsv1.StatefulSet](t, base(t)).Spec.Template.Spec.Containers[0]
+	for name, probe := range map[string]*corev1.Probe{
+		"startup": container.StartupProbe, "readiness": container.ReadinessProbe, "liveness": container.LivenessProbe,
+	} {
+		if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Scheme != corev1.URISchemeHTTPS {
+			t.Errorf("%s: not a get over HTTPS", name)
+			continue
+		}
+		u, err := url.Parse(probe.HTTPGet.Path) // as the kubelet does
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		wantPath, wantExclude := "/livez", "etcd"
+		if name == "readiness" {
+			wantPath, wantExclude = "/readyz", ""
+		}
+		if u.Path != wantPath || u.Query().Get("exclude") != wantExclude {
+			t.Errorf("%s: path %s, want %s without %q", name, probe.HTTPGet.Path, wantPath, wantExclude)
+		}
+		if !slices.ContainsFunc(container.Ports, func(p corev1.ContainerPort) bool {
+			return p.Name == probe.HTTPGet.Port.String()
+		}) {
+			t.Errorf("%s: no port %s", name, probe.HTTPGet.Port.String())
+		}
+	}
+}
+
+// TestTrafficReachesThePod follows the names from the APIService to the container.
+func TestTrafficReachesThePod(t *testing.T) {
+	objects := base(t)
+	apiService := one[*apiregistrationv1.APIService](t, objects)
+	gv := v1alpha1.APIVersion
+	want := apiregistrationv1.APIServiceSpec{
+		Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: 1000, VersionPriority: 15,
+		Service: &apiregistrationv1.ServiceReference{
+			Namespace: systemNamespace, Name: serverName, Port: new(int32(443)),
+		},
+	}
+	if diff := cmp.Diff(want, apiService.Spec); diff != "" || apiService.Name != gv.Version+"."+gv.Group {
+		t.Errorf("APIService %s (-want +got):\n%s", apiService.Name, diff)
+	}
+
+	service := one[*corev1.Service](t, objects)
+	if service.Namespace != systemNamespace || service.Name != serverName {
+		t.Errorf("service %s/%s", service.Namespace, service.Name)
+	}
+	pod := one[*appsv1.StatefulSet](t, objects).Spec.Template
+	container := pod.Spec.Containers[0]
+	if len(service.Spec.Ports) != 1 || service.Spec.Ports[0].Port != 443 ||
+		service.Spec.Ports[0].TargetPort.IntVal != container.Ports[0].ContainerPort ||
+		service.Spec.Ports[0].TargetPort.String() != flagValue(container.Args, "secure-port") {
+		t.Errorf("service ports %v, container ports %v", service.Spec.Ports, container.Ports)
+	}
+	policy := one[*networkingv1.NetworkPolicy](t, objects)
+	if len(policy.Spec.Ingress) != 1 || len(policy.Spec.Ingress[0].From) != 0 || len(policy.Spec.Ingress[0].Ports) != 1 ||
+		policy.Spec.Ingress[0].Ports[0].Port.IntVal != container.Ports[0].ContainerPort {
+		t.Errorf("ingress %v", policy.Spec.Ingress)
+	}
+	for what, selector := range map[string]*metav1.LabelSelector{
+		"Service":             {MatchLabels: service.Spec.Selector},
+		"NetworkPolicy":       &policy.Spec.PodSelector,
+		"StatefulSet":         one[*appsv1.StatefulSet](t, objects).Spec.Selector,
+		"PodDisruptionBudget": one[*policyv1.PodDisruptionBudget](t, objects).Spec.Selector,
+	} {
+		s, err := metav1.LabelSelectorAsSelector(selector)
+		if err != nil || s.Empty() || !s.Matches(labels.Set(pod.Labels)) {
+			t.Errorf("%s: %v does not select the pod: %v", what, selector, err)
+		}
+	}
+}
+
+func TestRBACHasNoWildcards(t *testing.T) {
+	objects := base(t)
+	var rules []rbacv1.PolicyRule
+	for _, role := range only[*rbacv1.ClusterRole](objects) {
+		rules = append(rules, role.Rules...)
+	}
+	for _, role := range only[*rbacv1.Role](objects) {
+		rules = append(rules, role.Rules...)
+	}
+	if len(rules) == 0 {
+		t.Fatal("no rules")
+	}
+	for _, rule := range rules {
+		for _, value := range slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs, rule.ResourceNames) {
+			if strings.Contains(value, "*") {
+				t.Errorf("wildcard in %v", rule)
+			}
+		}
+		if len(rule.NonResourceURLs) != 0 {
+			t.Errorf("URLs in %v", rule)
+		}
+	}
+}
+
+// TestServerAccount pins all that the server may do: more is a decision, not a slip.
+func TestServerAccount(t *testing.T) {
+	objects := base(t)
+	account := one[*corev1.ServiceAccount](t, objects)
+	pod := one[*appsv1.StatefulSet](t, objects).Spec.Template.Spec
+	if account.Namespace != systemNamespace || pod.ServiceAccountName != account.Name {
+		t.Errorf("the pod runs as %s, the account is %s/%s", pod.ServiceAccountName, account.Namespace, account.Name)
+	}
+	want := []rbacv1.Subject{{Kind: "ServiceAccount", Name: account.Name, Namespace: account.Namespace}}
+	bound := map[string]bool{}
+	for _, binding := range only[*rbacv1.ClusterRoleBinding](objects) {
+		if diff := cmp.Diff(want, binding.Subjects); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", binding.Name, diff)
+		}
+		bound[binding.RoleRef.Kind+" "+binding.RoleRef.Name] = true
+	}
+	for _, binding := range only[*rbacv1.RoleBinding](objects) {
+		if diff := cmp.Diff(want, binding.Subjects); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", binding.Name, diff)
+		}
+		bound[binding.RoleRef.Kind+" "+binding.Namespace+"/"+binding.RoleRef.Name] = true
+	}
+	if diff := cmp.Diff(map[string]bool{
+		"ClusterRole system:auth-delegator":                          true,
+		"ClusterRole " + serverName:                                  true,
+		"Role kube-system/extension-apiserver-authentication-reader": true,
+		"Role " + systemNamespace + "/" + serverName:                 true,
+	}, bound); diff != "" {
+		t.Errorf("bindings (-want +got):\n%s", diff)
+	}
+
+	role := one[*rbacv1.Role](t, objects)
+	if diff := cmp.Diff([]rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"inference-cache-store"},
+			Verbs: []string{"get", "update"}},
+	}, role.Rules); diff != "" {
+		t.Errorf("role (-want +got):\n%s", diff)
+	}
+	for _, role := range only[*rbacv1.ClusterRole](objects) {
+		if role.Name != serverName {
+			continue
+		}
+		for _, rule := range role.Rules {
+			if len(rule.Resources) == 1 && slices.Equal(rule.Verbs, serverWrites[rule.Resources[0]]) {
+				continue
+			}
+			for _, verb := range rule.Verbs {
+				if !slices.Contains([]string{"get", "list", "watch"}, verb) {
+					t.Errorf("the server may %s %v", verb, rule.Resources)
+				}
+			}
+		}
+	}
+}
+
+// serverWrites are the only writes of the server in the whole cluster.
+var serverWrites = map[string][]string{
+	"flowschemas/status":    {"patch"},
+	"resourcequotas/status": {"update"},
+}
+
+func TestUserRoles(t *testing.T) {
+	resources := []string{"cachebackends", "cachepolicies", "cachetenants"}
+	statuses := []string{"cachebackends/status", "cachepolicies/status", "cachetenants/status"}
+	aggregate := func(role string) string { return "rbac.authorization.k8s.io/aggregate-to-" + role }
+	rules := func(verbs ...string) []rbacv1.PolicyRule {
+		group := []string{v1alpha1.GroupName}
+		return []rbacv1.PolicyRule{
+			{APIGroups: group, Resources: resources, Verbs: verbs},
+			{APIGroups: group, Resources: statuses, Verbs: []string{"get"}},
+		}
+	}
+	want := map[string]rbacv1.ClusterRole{
+		"inference-cache-viewer": {
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{aggregate("view"): "true"}},
+			Rules:      rules("get", "list", "watch"),
+		},
+		"inference-cache-editor": {
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{aggregate("edit"): "true", aggregate("admin"): "true"}},
+			Rules:      rules("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
+		},
+	}
+	got := map[string]rbacv1.ClusterRole{}
+	for _, role := range only[*rbacv1.ClusterRole](base(t)) {
+		if role.Name != serverName {
+			got[role.Name] = rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Labels: role.Labels}, Rules: role.Rules}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("roles (-want +got):\n%s", diff)
+	}
+}
+
+// TestObjectsNameTheirNamespace: no transformer adds it, because one object is in kube-system.
+func TestObjectsNameTheirNamespace(t *testing.T) {
+	for _, obj := range base(t) {
+		meta, ok := obj.(metav1.Object)
+		if !ok {
+			t.Fatalf("%T has no metadata", obj)
+		}
+		want := systemNamespace
+		switch o := obj.(type) {
+		case *corev1.Namespace, *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, *apiregistrationv1.APIService:
+			want = ""
+		case *rbacv1.RoleBinding:
+			if o.RoleRef.Name == "extension-apiserver-authentication-reader" {
+				want = metav1.NamespaceSystem
+			}
+		}
+		if meta.GetNamespace() != want {
+			t.Errorf("%T %s: namespace %q, want %q", obj, meta.GetName(), meta.GetNamespace(), want)
+		}
+	}
+}
+
+// serverArgs are the argument lists of the server by the file that has them.
+func serverArgs(t *testing.T) map[string][]string {
+	t.Helper()
+	args := map[string][]string{
+		"base/statefulset.yaml": one[*appsv1.StatefulSet](t, base(t)).Spec.Template.Spec.Containers[0].Args,
+	}
+	const patchFile = "overlays/external-etcd/deployment.yaml"
+	for _, d := range readDocuments(t, filepath.Join(root, patchFile)) {
+		var operations []struct {
+			Path  string `json:"path"`
+			Value any    `json:"value"`
+		}
+		if err := yaml.Unmarshal(d.yaml, &operations); err != nil {
+			t.Fatalf("%s: %v", patchFile, err)
+		}
+		for _, operation := range operations {
+			if operation.Path != "/spec/template/spec/containers/0/args" {
+				continue
+			}
+			values, ok := operation.Value.([]any)
+			if !ok {
+				t.Fatalf("%s: args are %T", patchFile, operation.Value)
+			}
+			for _, value := range values {
+				args[patchFile] = append(args[patchFile], value.(string))
+			}
+		}
+	}
+	return args
+}
+
+func TestServerArgs(t *testing.T) {
+	all := serverArgs(t)
+	if len(all) != 2 {
+		t.Fatalf("arguments in %d files, want 2", len(all))
+	}
+	for file, args := range all {
+		for _, arg := range args {
+			name, value, found := strings.Cut(arg, "=")
+			if !strings.HasPrefix(name, "--") || !found || value == "" {
+				t.Errorf("%s: %s is not --flag=value", file, arg)
+			}
+		}
+		if embedded, external := flagValue(args, "data-dir") != "", flagValue(args, "etcd-servers") != ""; embedded == external {
+			t.Errorf("%s: want either --data-dir or --etcd-servers", file)
+		}
+	}
+}
