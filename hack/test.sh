@@ -20,7 +20,7 @@ fi
 raced=() plain=()
 for package in $(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...); do
   case "${package}" in
-    */test/e2e | */test/disruption) continue ;;
+    */test/e2e | */test/disruption | */test/wiring) continue ;;
   esac
   if go list -deps -test "${package}" | grep -qxE 'k8s.io/apiserver/pkg/server|go.etcd.io/etcd/server/v3/embed'; then
     plain+=("${package}")
@@ -31,3 +31,6 @@ done
 go test "${race[@]}" "${raced[@]}"
 go test "${plain[@]}"
 (cd hack/cluster && go test ./...)
+
+# The API server is a process of its own here, so these link neither.
+go test -timeout 15m "${race[@]}" ./test/e2e
