@@ -17,7 +17,8 @@ help: ## Print this help.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: up ## Bring up a cluster, apply the samples and show them.
+demo: ## Bring up a cluster, apply the samples and show them.
+	@$(MAKE) up APISERVER_ARGS='--kvevent-subscriber-image=registry.example.com/kvevent-subscriber:v0.1.0 $(APISERVER_ARGS)'
 	@hack/demo.sh
 
 .PHONY: build

@@ -23,7 +23,11 @@ run kubectl apply -f artifacts/samples/
 run kubectl get inferencecache -n "${samples}"
 # An external tier is judged in the write itself: there is nothing to wait for.
 run kubectl wait --for=condition=Ready cachebackend/vllm-lmcacheserver-external -n "${samples}" --timeout=5s
-run kubectl explain cachebackend.spec.integration.mode
+# Engine pods are wired when they are created; the simulated nodes run them.
+run kubectl apply -f artifacts/samples/engines/
+run kubectl wait --for=condition=Available deployment --all -n "${samples}" --timeout=60s
+run kubectl get pods -n "${samples}" -o \
+  'custom-columns=POD:.metadata.name,BACKEND:.metadata.annotations.inferencecache\.io/injected-by,CONTAINERS:.spec.containers[*].name,INIT:.spec.initContainers[*].name'
 
 cat <<MESSAGE
 

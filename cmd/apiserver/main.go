@@ -23,12 +23,15 @@ import (
 	"inferencecache.io/inferencecache/pkg/version"
 )
 
+func init() {
+	utilruntime.Must(logsapi.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
+}
+
 func main() {
 	os.Exit(cli.Run(newCommand()))
 }
 
 func newCommand() *cobra.Command {
-	utilruntime.Must(logsapi.AddFeatureGates(utilfeature.DefaultMutableFeatureGate))
 	options := apiserver.NewOptions()
 	logging := logs.NewOptions()
 	cmd := &cobra.Command{

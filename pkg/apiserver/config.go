@@ -62,6 +62,7 @@ func newConfig(o *Options) (*config, error) {
 		return c, nil
 	}
 	generic.Authentication.Authenticator = anonymousHealth{generic.Authentication.Authenticator}
+	waitForFrontProxy(generic)
 	return c, c.addGuard(o)
 }
 

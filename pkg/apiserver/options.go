@@ -6,6 +6,7 @@ package apiserver
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +25,10 @@ const (
 	defaultDataDir = "/var/lib/inferencecache"
 	// defaultNamespace is the namespace that the server runs in.
 	defaultNamespace = "inference-cache-system"
+	// watchTerminationGrace is the most that open watches may take to end at a stop. They
+	// end at once unless there are thousands. Without it a stop would wait a minute for
+	// watches that do not end by themselves, and with a single server nobody answers then.
+	watchTerminationGrace = 10 * time.Second
 )
 
 // Options is what an operator chooses. The flags of the embedded options are those of
@@ -38,6 +43,8 @@ type Options struct {
 	// EtcdQuotaBytes is the size of the embedded etcd's database above which it refuses
 	// writes.
 	EtcdQuotaBytes int64
+	// Webhook says how the Pod webhook is served.
+	Webhook WebhookOptions
 	// Namespace is the namespace of the server itself, in which it keeps the identity of
 	// its store.
 	Namespace string
@@ -51,6 +58,7 @@ func NewOptions() *Options {
 		ServerRun:      genericoptions.NewServerRunOptions(),
 		DataDir:        defaultDataDir,
 		EtcdQuotaBytes: etcd.DefaultQuotaBytes,
+		Webhook:        newWebhookOptions(),
 		Namespace:      defaultNamespace,
 	}
 	o.Recommended.Etcd.StorageConfig.EncodeVersioner = runtime.NewMultiGroupVersioner(
@@ -58,6 +66,7 @@ func NewOptions() *Options {
 	// The secure port of a container that is not root.
 	o.Recommended.SecureServing.BindPort = 6443
 	o.Recommended.Features.EnableProfiling = false
+	o.ServerRun.ShutdownWatchTerminationGracePeriod = watchTerminationGrace
 	enforceQuota(o.Recommended)
 	return o
 }
@@ -70,6 +79,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"Directory of the embedded etcd, which is used when --etcd-servers is not given. One process at a time.")
 	flags.Int64Var(&o.EtcdQuotaBytes, "etcd-quota-bytes", o.EtcdQuotaBytes,
 		"Size of the embedded etcd's database, in bytes, above which it refuses writes.")
+	o.Webhook.addFlags(flags)
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace,
 		"Namespace of this server, in which it keeps the identity of its store.")
 }

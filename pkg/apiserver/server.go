@@ -28,7 +28,8 @@ type Server struct {
 	generic *genericapiserver.GenericAPIServer
 	config  *config
 	// store is nil when etcd is somebody else's.
-	store *etcd.Server
+	store   *etcd.Server
+	webhook *webhook
 }
 
 // New starts the embedded etcd, unless another one is named, and makes a server on it.
@@ -55,23 +56,32 @@ func New(ctx context.Context, o *Options) (_ *Server, err error) {
 	if s.store != nil {
 		s.generic.Handler.NonGoRestfulMux.Handle("/metrics/etcd", etcd.MetricsHandler())
 	}
-	return s, s.installAPI()
+	backends, err := s.installAPI()
+	if err != nil {
+		return nil, err
+	}
+	s.webhook, err = newWebhook(o.Webhook, s.config, backends)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.webhook.install(s.generic, o.ServerRun.ShutdownDelayDuration)
 }
 
-// installAPI serves the kinds of the group.
-func (s *Server) installAPI() error {
+// installAPI serves the kinds of the group. It returns the live view of the backends.
+func (s *Server) installAPI() (cachebackend.Live, error) {
+	var none cachebackend.Live
 	options := s.config.generic.RESTOptionsGetter
-	backends, backendStatus, err := cachebackend.NewREST(Scheme, options, clock.RealClock{})
+	backends, backendStatus, live, err := cachebackend.NewREST(Scheme, options, clock.RealClock{})
 	if err != nil {
-		return fmt.Errorf("making the storage of cachebackends: %w", err)
+		return none, fmt.Errorf("making the storage of cachebackends: %w", err)
 	}
 	policies, policyStatus, err := cachepolicy.NewREST(Scheme, options)
 	if err != nil {
-		return fmt.Errorf("making the storage of cachepolicies: %w", err)
+		return none, fmt.Errorf("making the storage of cachepolicies: %w", err)
 	}
 	tenants, tenantStatus, err := cachetenant.NewREST(Scheme, options)
 	if err != nil {
-		return fmt.Errorf("making the storage of cachetenants: %w", err)
+		return none, fmt.Errorf("making the storage of cachetenants: %w", err)
 	}
 
 	group := genericapiserver.NewDefaultAPIGroupInfo(v1alpha1.GroupName, Scheme, metav1.ParameterCodec, Codecs)
@@ -85,13 +95,13 @@ func (s *Server) installAPI() error {
 		"cachetenants/status":  tenantStatus,
 	}
 	if err := s.generic.InstallAPIGroup(&group); err != nil {
-		return fmt.Errorf("installing group %s: %w", v1alpha1.GroupName, err)
+		return none, fmt.Errorf("installing group %s: %w", v1alpha1.GroupName, err)
 	}
-	return nil
+	return live, nil
 }
 
-// Run serves until ctx ends, drains, and closes the store last. It ends with an error
-// when the store ends by itself.
+// Run serves until ctx ends. Then the webhook stops first, the API drains, and the store
+// closes last. It ends with an error when the store ends by itself.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -124,6 +134,9 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) Close() {
 	if s.config != nil {
 		s.config.close()
+	}
+	if s.webhook != nil {
+		s.webhook.stop()
 	}
 	if s.store != nil {
 		s.store.Close()

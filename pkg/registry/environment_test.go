@@ -69,7 +69,7 @@ func (e *environment) withPrefix(t *testing.T, name string) *environment {
 	isolated := *e
 	isolated.prefix = "/" + name
 	isolated.storages = map[string]rest.StandardStorage{}
-	backends, _, err := cachebackend.NewREST(e.scheme, &isolated, clock.RealClock{})
+	backends, _, _, err := cachebackend.NewREST(e.scheme, &isolated, clock.RealClock{})
 	isolated.add(t, "CacheBackend", backends, err)
 	policies, _, err := cachepolicy.NewREST(e.scheme, &isolated)
 	isolated.add(t, "CachePolicy", policies, err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -19,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/scheme"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/yaml"
@@ -213,15 +215,28 @@ func TestTrafficReachesThePod(t *testing.T) {
 	}
 	pod := one[*appsv1.StatefulSet](t, objects).Spec.Template
 	container := pod.Spec.Containers[0]
-	if len(service.Spec.Ports) != 1 || service.Spec.Ports[0].Port != 443 ||
-		service.Spec.Ports[0].TargetPort.IntVal != container.Ports[0].ContainerPort ||
-		service.Spec.Ports[0].TargetPort.String() != flagValue(container.Args, "secure-port") {
-		t.Errorf("service ports %v, container ports %v", service.Spec.Ports, container.Ports)
+	// kube-apiserver asks for the port of the Service; the argument opens the port of the pod.
+	for i, p := range []struct {
+		name, flag string
+		port       int32
+	}{{"https", "secure-port", 443}, {"webhook", "webhook-port", 9443}} {
+		if len(service.Spec.Ports) != 2 || len(container.Ports) != 2 {
+			t.Fatalf("service ports %v, container ports %v, want 2 of each", service.Spec.Ports, container.Ports)
+		}
+		want := corev1.ServicePort{
+			Name: p.name, Port: p.port, Protocol: corev1.ProtocolTCP,
+			TargetPort: intstr.FromInt32(container.Ports[i].ContainerPort),
+		}
+		if diff := cmp.Diff(want, service.Spec.Ports[i]); diff != "" {
+			t.Errorf("service port %s (-want +got):\n%s", p.name, diff)
+		}
+		if got := container.Ports[i]; got.Name != p.name || flagValue(container.Args, p.flag) != want.TargetPort.String() {
+			t.Errorf("container port %v, want %s as in --%s", got, p.name, p.flag)
+		}
 	}
 	policy := one[*networkingv1.NetworkPolicy](t, objects)
-	if len(policy.Spec.Ingress) != 1 || len(policy.Spec.Ingress[0].From) != 0 || len(policy.Spec.Ingress[0].Ports) != 1 ||
-		policy.Spec.Ingress[0].Ports[0].Port.IntVal != container.Ports[0].ContainerPort {
-		t.Errorf("ingress %v", policy.Spec.Ingress)
+	if diff := cmp.Diff(wantIngress(), policy.Spec.Ingress); diff != "" {
+		t.Errorf("ingress (-want +got):\n%s", diff)
 	}
 	for what, selector := range map[string]*metav1.LabelSelector{
 		"Service":             {MatchLabels: service.Spec.Selector},
@@ -233,6 +248,23 @@ func TestTrafficReachesThePod(t *testing.T) {
 		if err != nil || s.Empty() || !s.Matches(labels.Set(pod.Labels)) {
 			t.Errorf("%s: %v does not select the pod: %v", what, selector, err)
 		}
+	}
+}
+
+// wantIngress lets everybody reach the API, and no pod the webhook save those of the cluster itself.
+func wantIngress() []networkingv1.NetworkPolicyIngressRule {
+	ports := func(port int32) []networkingv1.NetworkPolicyPort {
+		return []networkingv1.NetworkPolicyPort{{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(port))}}
+	}
+	return []networkingv1.NetworkPolicyIngressRule{
+		{Ports: ports(6443)},
+		{Ports: ports(9443), From: []networkingv1.NetworkPolicyPeer{
+			{NamespaceSelector: &metav1.LabelSelector{
+				MatchLabels: map[string]string{corev1.LabelMetadataName: metav1.NamespaceSystem},
+			}},
+			{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0"}},
+			{IPBlock: &networkingv1.IPBlock{CIDR: "::/0"}},
+		}},
 	}
 }
 
@@ -363,7 +395,8 @@ func TestObjectsNameTheirNamespace(t *testing.T) {
 		}
 		want := systemNamespace
 		switch o := obj.(type) {
-		case *corev1.Namespace, *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, *apiregistrationv1.APIService:
+		case *corev1.Namespace, *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding, *apiregistrationv1.APIService,
+			*admissionregistrationv1.MutatingWebhookConfiguration:
 			want = ""
 		case *rbacv1.RoleBinding:
 			if o.RoleRef.Name == "extension-apiserver-authentication-reader" {

@@ -6,6 +6,7 @@ package artifacts
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"inferencecache.io/inferencecache/pkg/adapters/engine"
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache"
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache/install"
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
@@ -218,13 +220,23 @@ func allShapes() []shape {
 		}
 	}
 	var shapes []shape
-	for _, engine := range []v1alpha1.Runtime{v1alpha1.RuntimeVLLM, v1alpha1.RuntimeSGLang} {
-		for _, cacheType := range []v1alpha1.CacheType{v1alpha1.CacheTypeLMCache, v1alpha1.CacheTypeSGLangHiCache} {
+	var runtimes []v1alpha1.Runtime
+	var types []v1alpha1.CacheType
+	for _, pair := range engine.SupportedPairs() {
+		if !slices.Contains(runtimes, pair.Runtime) {
+			runtimes = append(runtimes, pair.Runtime)
+		}
+		if !slices.Contains(types, pair.Type) {
+			types = append(types, pair.Type)
+		}
+	}
+	for _, engineRuntime := range runtimes {
+		for _, cacheType := range types {
 			for _, r := range remotes {
 				for _, mode := range []v1alpha1.IntegrationMode{
 					v1alpha1.IntegrationModeOffload, v1alpha1.IntegrationModeEventsOnly,
 				} {
-					shapes = append(shapes, shape{engine, cacheType, r.provider, r.ownership, mode})
+					shapes = append(shapes, shape{engineRuntime, cacheType, r.provider, r.ownership, mode})
 				}
 			}
 		}

@@ -131,6 +131,7 @@ func (s *supervisor) createOurs() error {
 		"--authentication-kubeconfig=" + server.Kubeconfig,
 		"--authorization-kubeconfig=" + server.Kubeconfig,
 		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(server.Port),
+		"--webhook-port=" + strconv.Itoa(server.WebhookPort),
 		"--tls-cert-file=" + server.CertFile, "--tls-private-key-file=" + server.KeyFile,
 		"--data-dir=" + server.DataDir, "-v=2",
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"inferencecache.io/inferencecache/pkg/adapters/binding"
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
 )
@@ -38,6 +40,16 @@ type Adapter interface {
 	// SupportsBinding says whether the engine can use the remote tier of the binding, or,
 	// for nil, whether it can do without one. The endpoint does not matter.
 	SupportsBinding(b *binding.Binding) bool
+	// ContainerName is the name that tells the engine's container from others.
+	ContainerName() string
+	// HashScheme names the way in which the engine hashes prefixes.
+	HashScheme() string
+	// HasKernelCheck says whether the native kernels of LMCache are checked in engine pods.
+	HasKernelCheck() bool
+
+	// inject writes what the integration needs into a pod. The container is that of the
+	// engine in the same pod. After an error the pod is of no use.
+	inject(spec *corev1.PodSpec, container *corev1.Container, wiring Wiring) error
 }
 
 // adapters lists every adapter, in the order of messages.
@@ -75,34 +87,54 @@ func runtimeID(runtime v1alpha1.Runtime) string {
 	return strings.ToLower(string(runtime))
 }
 
-// capabilities is the part of an adapter that is a table.
-type capabilities struct {
-	pair         Pair
-	reservedArgs []string
-	reservedEnv  []string
-	hostOnly     bool
-	protocols    []binding.Protocol
+// table is an adapter, entry by entry.
+type table struct {
+	pair          Pair
+	reservedArgs  []string
+	reservedEnv   []string
+	hostOnly      bool
+	protocols     []binding.Protocol
+	containerName string
+	hashScheme    string
+	kernelCheck   bool
+	injection     func(spec *corev1.PodSpec, container *corev1.Container, wiring Wiring) error
 }
 
-func (c capabilities) Pair() Pair {
-	return c.pair
+func (t table) Pair() Pair {
+	return t.pair
 }
 
-func (c capabilities) Name() string {
-	return runtimeID(c.pair.Runtime) + "/" + string(c.pair.Type)
+func (t table) Name() string {
+	return runtimeID(t.pair.Runtime) + "/" + string(t.pair.Type)
 }
 
-func (c capabilities) ReservedArgs() []string {
-	return slices.Clone(c.reservedArgs)
+func (t table) ReservedArgs() []string {
+	return slices.Clone(t.reservedArgs)
 }
 
-func (c capabilities) ReservedEnv() []string {
-	return slices.Clone(c.reservedEnv)
+func (t table) ReservedEnv() []string {
+	return slices.Clone(t.reservedEnv)
 }
 
-func (c capabilities) SupportsBinding(b *binding.Binding) bool {
+func (t table) SupportsBinding(b *binding.Binding) bool {
 	if b == nil {
-		return c.hostOnly
+		return t.hostOnly
 	}
-	return slices.Contains(c.protocols, b.Protocol)
+	return slices.Contains(t.protocols, b.Protocol)
+}
+
+func (t table) ContainerName() string {
+	return t.containerName
+}
+
+func (t table) HashScheme() string {
+	return t.hashScheme
+}
+
+func (t table) HasKernelCheck() bool {
+	return t.kernelCheck
+}
+
+func (t table) inject(spec *corev1.PodSpec, container *corev1.Container, wiring Wiring) error {
+	return t.injection(spec, container, wiring)
 }

@@ -61,18 +61,26 @@ func TestCapabilities(t *testing.T) {
 		pair      Pair
 		args, env []string
 		protocols map[binding.Protocol]bool
+		container string
+		scheme    string
+		kernels   bool
 	}{
 		{
 			pair:      Pair{Runtime: "VLLM", Type: "LMCache"},
 			args:      []string{"--kv-transfer-config"},
 			env:       []string{"VLLM_USE_V1", "LMCACHE_REMOTE_URL", "INFERENCECACHE_FAIL_OPEN", "PYTHONHASHSEED"},
 			protocols: map[binding.Protocol]bool{"lm": true, "resp": false, "mooncakestore": true},
+			container: "vllm",
+			scheme:    "vllm",
+			kernels:   true,
 		},
 		{
 			pair:      Pair{Runtime: "SGLang", Type: "LMCache"},
 			args:      []string{"--enable-lmcache", "--lmcache-config-file"},
 			env:       []string{"LMCACHE_USE_EXPERIMENTAL", "INFERENCECACHE_FAIL_OPEN"},
 			protocols: map[binding.Protocol]bool{"lm": false, "resp": true, "mooncakestore": false},
+			container: "sglang",
+			scheme:    "sglang",
 		},
 		{
 			pair: Pair{Runtime: "SGLang", Type: "SGLangHiCache"},
@@ -81,6 +89,8 @@ func TestCapabilities(t *testing.T) {
 				"--hicache-write-policy", "--hicache-io-backend", "--hicache-mem-layout",
 			},
 			protocols: map[binding.Protocol]bool{"lm": false, "resp": false, "mooncakestore": false},
+			container: "sglang",
+			scheme:    "sglang",
 		},
 	}
 	for _, tt := range tests {
@@ -98,6 +108,9 @@ func TestCapabilities(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.env, adapter.ReservedEnv()); diff != "" {
 				t.Errorf("variables (-want +got):\n%s", diff)
+			}
+			if adapter.ContainerName() != tt.container || adapter.HashScheme() != tt.scheme || adapter.HasKernelCheck() != tt.kernels {
+				t.Errorf("container %q, hash scheme %q, kernel check %v", adapter.ContainerName(), adapter.HashScheme(), adapter.HasKernelCheck())
 			}
 			if !adapter.SupportsBinding(nil) {
 				t.Error("host-only is not supported")

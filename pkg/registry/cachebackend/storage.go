@@ -13,8 +13,9 @@ import (
 	"inferencecache.io/inferencecache/pkg/registry/resource"
 )
 
-// NewREST returns the storage of cachebackends and of their status.
-func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, clock clock.PassiveClock) (*resource.REST, *resource.StatusREST, error) {
+// NewREST returns the storage of cachebackends and of their status, and a live view of it
+// for those who cannot wait for a cache.
+func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, clock clock.PassiveClock) (*resource.REST, *resource.StatusREST, Live, error) {
 	strategy := strategy{Strategy: resource.NewStrategy(scheme), clock: clock}
 	store := &genericregistry.Store{
 		NewFunc:                   func() runtime.Object { return &inferencecache.CacheBackend{} },
@@ -27,8 +28,13 @@ func NewREST(scheme *runtime.Scheme, options generic.RESTOptionsGetter, clock cl
 		ResetFieldsStrategy:       strategy,
 		TableConvertor:            table,
 	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
-		return nil, nil, err
+	live, err := resource.NewLive(store, options)
+	if err != nil {
+		return nil, nil, Live{}, err
 	}
-	return resource.NewREST(store, nil, "cb"), resource.NewStatusREST(store, statusStrategy{strategy: strategy}), nil
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
+		return nil, nil, Live{}, err
+	}
+	status := resource.NewStatusREST(store, statusStrategy{strategy: strategy})
+	return resource.NewREST(store, live, "cb"), status, Live{list: live.List}, nil
 }

@@ -28,8 +28,7 @@ var (
 	_ rest.CategoriesProvider = &REST{}
 )
 
-// NewREST returns the REST storage around a store. live may be nil; it is released
-// together with the store.
+// NewREST returns the REST storage around a store. live is released together with it.
 func NewREST(store *genericregistry.Store, live *Live, shortNames ...string) *REST {
 	return &REST{Store: store, shortNames: shortNames, live: live}
 }
@@ -43,9 +42,7 @@ func (r *REST) Categories() []string { return []string{inferencecache.Category} 
 // Destroy releases the connections to etcd.
 func (r *REST) Destroy() {
 	r.Store.Destroy()
-	if r.live != nil {
-		r.live.Destroy()
-	}
+	r.live.Destroy()
 }
 
 // StatusREST serves the status subresource of a stored kind.

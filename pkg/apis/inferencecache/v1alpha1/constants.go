@@ -66,3 +66,18 @@ const ReservedProbeTenantID = "inferencecache.io/probe"
 
 // CacheIndexName is the name of the one CacheIndex.
 const CacheIndexName = "cluster-default"
+
+// Annotations on a Pod.
+const (
+	// AnnotationSkipInject opts a pod out of wiring when its value is true or free text.
+	AnnotationSkipInject = "inferencecache.io/skip-inject"
+	// AnnotationInjectedBy names the backend that a pod is wired to, as namespace/name.
+	AnnotationInjectedBy = "inferencecache.io/injected-by"
+	// AnnotationInjectedByUID is the uid of that backend.
+	AnnotationInjectedByUID = "inferencecache.io/injected-by-uid"
+	// AnnotationInjectSkipped says why a pod was left alone on request; the value is
+	// InjectSkippedByAnnotation.
+	AnnotationInjectSkipped = "inferencecache.io/inject-skipped"
+	// InjectSkippedByAnnotation is the value for pods that opt out by annotation.
+	InjectSkippedByAnnotation = "skip-inject-annotation"
+)

@@ -1,0 +1,68 @@
+// Copyright The Inference Cache Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package pod
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"inferencecache.io/inferencecache/pkg/apis/inferencecache"
+	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
+)
+
+func TestOptsOut(t *testing.T) {
+	t.Parallel()
+	for want, values := range map[bool][]string{
+		false: {"", "0", "f", "F", "false", "FALSE", "False", "no", "No", "OFF", "disable", "Disabled"},
+		true:  {"1", "t", "T", "TRUE", "true", "True", "yes", "n", "fAlse", " false", "please do not"},
+	} {
+		for _, value := range values {
+			if got := optsOut(map[string]string{v1alpha1.AnnotationSkipInject: value}); got != want {
+				t.Errorf("%q: got %v, want %v", value, got, want)
+			}
+		}
+	}
+	if optsOut(nil) {
+		t.Error("a pod without annotations opts out")
+	}
+}
+
+func TestMatch(t *testing.T) {
+	t.Parallel()
+	selecting := func(name string, labels map[string]string) inferencecache.CacheBackend {
+		return inferencecache.CacheBackend{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       inferencecache.CacheBackendSpec{EngineSelector: &inferencecache.EngineSelector{MatchLabels: labels}},
+		}
+	}
+	backends := []inferencecache.CacheBackend{
+		selecting("z", map[string]string{"app": "engine"}),
+		selecting("b", map[string]string{"app": "engine", "tier": "gpu"}),
+		selecting("B", map[string]string{"tier": "gpu"}),
+		selecting("a-empty", nil),
+		selecting("a-other", map[string]string{"app": "web"}),
+		selecting("a-absent", map[string]string{"missing": ""}),
+		{ObjectMeta: metav1.ObjectMeta{Name: "a-none"}},
+	}
+	for _, tt := range []struct {
+		name   string
+		labels map[string]string
+		want   []string
+	}{
+		{"all pairs", map[string]string{"app": "engine", "tier": "gpu", "more": "yes"}, []string{"B", "b", "z"}},
+		{"one pair", map[string]string{"app": "engine"}, []string{"z"}},
+		{"another value", map[string]string{"app": "engine2"}, nil},
+		{"no labels", nil, nil},
+	} {
+		var got []string
+		for _, backend := range match(backends, tt.labels) {
+			got = append(got, backend.Name)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
