@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 
 	"inferencecache.io/inferencecache/pkg/apiserver/etcd"
@@ -29,6 +30,8 @@ type config struct {
 	guard *storeidentity.Guard
 	// etcdClient is the guard's connection.
 	etcdClient *clientv3.Client
+	// admissionInformers are nil for a server without a cluster around it.
+	admissionInformers informers.SharedInformerFactory
 }
 
 // newConfig turns options into a config. The etcd servers must be known by now.
@@ -48,7 +51,9 @@ func newConfig(o *Options) (*config, error) {
 	if err := o.ServerRun.ApplyTo(&generic.Config); err != nil {
 		return nil, err
 	}
-	if err := o.Recommended.ApplyTo(generic); err != nil {
+	recommended := *o.Recommended
+	recommended.Admission = nil // set up apart, below
+	if err := recommended.ApplyTo(generic); err != nil {
 		return nil, err
 	}
 	// A server that is restarted does not bring etcd back.
@@ -63,6 +68,10 @@ func newConfig(o *Options) (*config, error) {
 	}
 	generic.Authentication.Authenticator = anonymousHealth{generic.Authentication.Authenticator}
 	waitForFrontProxy(generic)
+	var err error
+	if c.admissionInformers, err = applyAdmission(o.Recommended, generic); err != nil {
+		return nil, err
+	}
 	return c, c.addGuard(o)
 }
 
@@ -106,8 +115,11 @@ func wrapHandler(generic *genericapiserver.RecommendedConfig, wrap func(http.Han
 	}
 }
 
-// close releases what the config holds.
+// close releases what the config holds. The listener of a server that runs is closed by it.
 func (c *config) close() {
+	if c.generic != nil && c.generic.SecureServing != nil {
+		_ = c.generic.SecureServing.Listener.Close()
+	}
 	if c.etcdClient != nil {
 		// Nothing is left to do about a connection that cannot be closed.
 		_ = c.etcdClient.Close()

@@ -5,6 +5,7 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,6 +24,9 @@ const (
 	defaultEtcdPrefix = "/registry"
 	// defaultDataDir holds the embedded etcd.
 	defaultDataDir = "/var/lib/inferencecache"
+	// maxRequestBodyBytes is more than an object of ours with all its annotations. Reading
+	// numbers takes longer than their digits are many, so bodies are not to be large.
+	maxRequestBodyBytes = 768 << 10
 	// defaultNamespace is the namespace that the server runs in.
 	defaultNamespace = "inference-cache-system"
 	// watchTerminationGrace is the most that open watches may take to end at a stop. They
@@ -67,6 +71,7 @@ func NewOptions() *Options {
 	o.Recommended.SecureServing.BindPort = 6443
 	o.Recommended.Features.EnableProfiling = false
 	o.ServerRun.ShutdownWatchTerminationGracePeriod = watchTerminationGrace
+	o.ServerRun.MaxRequestBodyBytes = maxRequestBodyBytes
 	enforceQuota(o.Recommended)
 	return o
 }
@@ -102,6 +107,17 @@ func (o *Options) Validate() error {
 			errs = append(errs, fmt.Errorf("--etcd-quota-bytes must be above 0, not %d", o.EtcdQuotaBytes))
 		}
 	}
+	if o.Namespace == "" {
+		errs = append(errs, errors.New("--namespace must be given"))
+	}
+	if len(o.Recommended.Etcd.EtcdServersOverrides) > 0 {
+		// The guard of the store's identity looks at one store.
+		errs = append(errs, errors.New("--etcd-servers-overrides is not supported: all resources are in one store"))
+	}
+	if mediaType := o.Recommended.Etcd.DefaultStorageMediaType; mediaType != runtime.ContentTypeJSON {
+		errs = append(errs, fmt.Errorf("--storage-media-type must be %s, not %s", runtime.ContentTypeJSON, mediaType))
+	}
+	errs = append(errs, o.Webhook.validate(o.Recommended.SecureServing.BindPort)...)
 	errs = append(errs, recommended.Validate()...)
 	errs = append(errs, o.ServerRun.Validate()...)
 	return utilerrors.NewAggregate(errs)

@@ -26,7 +26,9 @@ import (
 // Server is an API server with the store that it needs.
 type Server struct {
 	generic *genericapiserver.GenericAPIServer
-	config  *config
+	// ran is true once the generic server is responsible for what it holds.
+	ran    bool
+	config *config
 	// store is nil when etcd is somebody else's.
 	store   *etcd.Server
 	webhook *webhook
@@ -63,6 +65,11 @@ func New(ctx context.Context, o *Options) (_ *Server, err error) {
 	s.webhook, err = newWebhook(o.Webhook, s.config, backends)
 	if err != nil {
 		return nil, err
+	}
+	if s.config.admissionInformers != nil {
+		if err := startAdmission(s.generic, s.config.admissionInformers); err != nil {
+			return nil, err
+		}
 	}
 	return s, s.webhook.install(s.generic, o.ServerRun.ShutdownDelayDuration)
 }
@@ -116,6 +123,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}()
 	}
 	s.config.startGuard(ctx)
+	s.ran = true
 
 	logger := klog.FromContext(ctx)
 	logger.Info("Serving", "group", v1alpha1.GroupName, "version", version.String(), "embeddedEtcd", s.store != nil)
@@ -132,11 +140,14 @@ func (s *Server) Run(ctx context.Context) error {
 
 // Close releases everything, the store last. It may be called more than once.
 func (s *Server) Close() {
-	if s.config != nil {
-		s.config.close()
-	}
 	if s.webhook != nil {
 		s.webhook.stop()
+	}
+	if s.generic != nil && !s.ran {
+		s.generic.Destroy()
+	}
+	if s.config != nil {
+		s.config.close()
 	}
 	if s.store != nil {
 		s.store.Close()

@@ -27,7 +27,12 @@ func startAlone(t *testing.T) *restclient.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
+	webhookListener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	options := NewOptions()
+	options.Webhook.Listener = webhookListener
 	options.RunAlone()
 	options.DataDir = t.TempDir()
 	options.Recommended.SecureServing.Listener = listener

@@ -26,6 +26,21 @@ import (
 	"inferencecache.io/inferencecache/pkg/registry/cachebackend"
 )
 
+// validate checks the options.
+func (o *WebhookOptions) validate(apiPort int) []error {
+	var errs []error
+	if o.Port < 1 || o.Port > 65535 {
+		errs = append(errs, fmt.Errorf("--webhook-port must be from 1 to 65535, not %d", o.Port))
+	}
+	if o.Port == apiPort {
+		errs = append(errs, fmt.Errorf("--webhook-port must not be the --secure-port, %d", apiPort))
+	}
+	if _, _, err := net.SplitHostPort(o.Subscriber.ServerAddress); err != nil {
+		errs = append(errs, fmt.Errorf("--policy-server-grpc-address must be host:port: %w", err))
+	}
+	return errs
+}
+
 // webhookDrain is how long reviews that are under way may take when the server stops. It
 // is the timeout of the registration.
 const webhookDrain = 3 * time.Second
@@ -66,10 +81,11 @@ type webhook struct {
 	serving *genericapiserver.SecureServingInfo
 	handler http.Handler
 
-	stopOnce sync.Once
 	stopping chan struct{}
-	// stopped is closed when the last review is answered; nil before the start.
-	stopped <-chan struct{}
+	// mu guards the two below: a server can be told to stop while it starts.
+	mu      sync.Mutex
+	stopped <-chan struct{} // closed when the last review is answered; nil before the start
+	ended   bool
 }
 
 // newWebhook opens the listener of the webhook. The cluster's own handler chain is not for
@@ -130,6 +146,11 @@ func (w *webhook) install(server *genericapiserver.GenericAPIServer, delay time.
 }
 
 func (w *webhook) start() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return nil
+	}
 	var err error
 	if w.stopped, _, err = w.serving.Serve(w.handler, webhookDrain, w.stopping); err != nil {
 		return fmt.Errorf("serving the pod webhook: %w", err)
@@ -140,15 +161,19 @@ func (w *webhook) start() error {
 // stop waits until the reviews that are under way are answered. It may be called more than
 // once, and before the start.
 func (w *webhook) stop() {
-	w.stopOnce.Do(func() {
+	w.mu.Lock()
+	stopped, ended := w.stopped, w.ended
+	w.ended = true
+	w.mu.Unlock()
+	if !ended {
 		close(w.stopping)
-		if w.stopped == nil {
-			// Nobody serves the listener, so nobody else closes it.
-			_ = w.serving.Listener.Close()
-			return
-		}
-		<-w.stopped
-	})
+	}
+	if stopped == nil {
+		// Nobody serves the listener, so nobody else closes it.
+		_ = w.serving.Listener.Close()
+		return
+	}
+	<-stopped
 }
 
 // shared is the certificate of the API's listener, whose files the API's listener watches.

@@ -17,10 +17,14 @@ import (
 type refusal struct {
 	reason  Reason
 	message string
+	// warning is what whoever creates the pod is told. It is the message, unless that is
+	// for the operators of the control plane.
+	warning string
 }
 
 func refuse(reason Reason, format string, args ...any) *refusal {
-	return &refusal{reason: reason, message: fmt.Sprintf(format, args...)}
+	message := fmt.Sprintf(format, args...)
+	return &refusal{reason: reason, message: message, warning: message}
 }
 
 // bind finds the adapter of a backend and resolves its remote tier.

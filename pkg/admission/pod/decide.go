@@ -16,7 +16,7 @@ import (
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache"
 )
 
-// lookupTimeout bounds the read of the backends. The webhook is given three seconds, and a
+// lookupTimeout bounds the read of the backends, within the budget of the whole review: a
 // pod that is admitted unwired is better than one that waits for nothing.
 const lookupTimeout = time.Second
 
@@ -46,7 +46,9 @@ func (d *Decider) Decide(ctx context.Context, pod *corev1.Pod, namespace string)
 	defer cancel()
 	backends, err := d.Backends.InNamespace(ctx, namespace)
 	if err != nil {
-		return unwired(pod, nil, refuse(ReasonLookupFailed, "lookup failed: reading the backends of namespace %s: %v", namespace, err))
+		refused := refuse(ReasonLookupFailed, "lookup failed: reading the backends of namespace %s: %v", namespace, err)
+		refused.warning = "lookup failed: the CacheBackends cannot be read at the moment; recreate the pod later if it is to have a cache"
+		return unwired(pod, nil, refused)
 	}
 	matched := match(backends, pod.Labels)
 	if len(matched) == 0 {
@@ -89,7 +91,7 @@ func unwired(pod *corev1.Pod, backend *inferencecache.CacheBackend, refused *ref
 		decision.Backend = key(backend)
 	}
 	if decision.failedOpen() {
-		decision.Warnings = []string{"not wired to a cache: " + refused.message}
+		decision.Warnings = []string{"not wired to a cache: " + refused.warning}
 	}
 	return decision
 }

@@ -4,6 +4,7 @@
 package pod
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +16,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,22 +23,29 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-const (
-	// Path is where the webhook is served.
-	Path = "/mutate--v1-pod"
+// Path is where the webhook is served.
+const Path = "/mutate--v1-pod"
 
+// The limits of one review. kube-apiserver waits for three seconds, and wants an answer to
+// pass on by then.
+const (
+	// budget is the time from arrival to the answer.
+	budget = 2 * time.Second
+	// maxWait is the part of it that may be spent waiting for a turn.
+	maxWait = 500 * time.Millisecond
+	// writeTimeout is what a caller gets to take the answer.
+	writeTimeout = time.Second
 	// maxBodyBytes is more than any pod that kube-apiserver takes, in its review.
 	maxBodyBytes = 4 << 20
-	// maxBytesInFlight bounds how much of all reviews is in memory at a time, and
-	// minBytes how many there are: an ordinary review has some ten kilobytes.
-	maxBytesInFlight = 16 << 20
-	minBytes         = 64 << 10
-	// maxWait is how long a review waits for its turn. Afterwards the caller's own
-	// timeout would be the next to strike.
-	maxWait = 2 * time.Second
-	// readTimeout bounds the reading of a body, which holds its room meanwhile. It is the
-	// timeout of the registration.
-	readTimeout = 3 * time.Second
+	// largeBodyBytes is more than an ordinary review has. Larger ones share few places,
+	// and take theirs before they are read.
+	largeBodyBytes = 256 << 10
+	maxLarge       = 2
+	// maxAtOnce bounds how many reviews are worked on.
+	maxAtOnce = 32
+	// maxObjects bounds the JSON objects of a pod: each takes hundreds of bytes in memory,
+	// however few it has in the body.
+	maxObjects = 10_000
 	// maxTextBytes bounds what is sent back in words.
 	maxTextBytes = 1024
 )
@@ -46,97 +53,124 @@ const (
 // Handler answers AdmissionReviews about the creation of Pods.
 type Handler struct {
 	decider *Decider
-	// bytes are taken by a review for as long as it is in memory.
-	bytes *semaphore.Weighted
+	work    places
+	large   places
 }
 
 // NewHandler returns the HTTP side of a decider.
 func NewHandler(decider *Decider) *Handler {
 	registerMetrics()
-	return &Handler{decider: decider, bytes: semaphore.NewWeighted(maxBytesInFlight)}
+	return &Handler{decider: decider, work: make(places, maxAtOnce), large: make(places, maxLarge)}
 }
 
 // ServeHTTP answers one review. Reviews that cannot be read get a 4xx, which the cluster
 // ignores by the registration's failure policy; all others are allowed.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	start := time.Now()
-	if req.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "an AdmissionReview is sent by POST", http.StatusMethodNotAllowed)
-		return
-	}
-	release, ok := h.takeTurn(req)
-	if !ok {
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, "too many reviews at a time", http.StatusTooManyRequests)
-		return
-	}
-	defer release()
-	// Not every writer has a deadline to set; those of the server do.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
-	review, code, err := readReview(w, req)
+	ctx, cancel := context.WithDeadline(req.Context(), start.Add(budget))
+	defer cancel()
+	// Not every writer has deadlines to set; those of the server do.
+	controller := http.NewResponseController(w)
+	_ = controller.SetReadDeadline(start.Add(budget))
+	_ = controller.SetWriteDeadline(start.Add(budget + writeTimeout))
+
+	body, decision, err := h.answer(ctx, w, req)
 	if err != nil {
-		http.Error(w, err.Error(), code)
-		return
-	}
-	response, decision := h.respond(req, review.Request)
-	body, err := json.Marshal(&admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
-		Response: response,
-	})
-	if err != nil {
-		http.Error(w, "encoding the response: "+err.Error(), http.StatusInternalServerError)
+		observeError(err.code)
+		http.Error(w, err.Error(), err.code)
 		return
 	}
 	observe(decision, time.Since(start))
 	w.Header().Set("Content-Type", "application/json")
 	if _, err := w.Write(body); err != nil {
-		klog.FromContext(req.Context()).V(4).Info("The caller of the pod webhook has gone", "err", err)
+		klog.FromContext(ctx).V(4).Info("The caller of the pod webhook has gone", "err", err)
 	}
 }
 
-// takeTurn waits until there is room for the review.
-func (h *Handler) takeTurn(req *http.Request) (release func(), ok bool) {
-	size := req.ContentLength
-	if size < 0 || size > maxBodyBytes {
-		size = maxBodyBytes
+// answer returns the encoded answer. All places are free again by then: a caller who does
+// not take the answer keeps nobody else waiting.
+func (h *Handler) answer(ctx context.Context, w http.ResponseWriter, req *http.Request) ([]byte, Decision, *reviewError) {
+	if req.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return nil, Decision{}, &reviewError{http.StatusMethodNotAllowed, errors.New("an AdmissionReview is sent by POST")}
 	}
-	size = max(size, minBytes)
-	ctx, cancel := context.WithTimeout(req.Context(), maxWait)
-	defer cancel()
-	if h.bytes.Acquire(ctx, size) != nil {
-		return nil, false
+	if req.ContentLength < 0 || req.ContentLength > largeBodyBytes {
+		if !h.large.take(ctx) {
+			return nil, Decision{}, errBusy
+		}
+		defer h.large.free()
 	}
-	return func() { h.bytes.Release(size) }, true
-}
-
-// readReview reads the body, or returns the status code that tells what is wrong with it.
-func readReview(w http.ResponseWriter, req *http.Request) (*admissionv1.AdmissionReview, int, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBodyBytes))
+	data, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBodyBytes))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the review is larger than %d bytes", tooLarge.Limit)
+		return nil, Decision{}, &reviewError{http.StatusRequestEntityTooLarge, fmt.Errorf("the review is larger than %d bytes", tooLarge.Limit)}
 	}
 	if err != nil {
-		return nil, http.StatusBadRequest, fmt.Errorf("reading the review: %w", err)
+		return nil, Decision{}, &reviewError{http.StatusBadRequest, fmt.Errorf("reading the review: %w", err)}
 	}
+	if !h.work.take(ctx) {
+		return nil, Decision{}, errBusy
+	}
+	defer h.work.free()
+	review, err := decodeReview(data)
+	if err != nil {
+		return nil, Decision{}, &reviewError{http.StatusBadRequest, err}
+	}
+	response, decision := h.respond(ctx, review.Request)
+	body, err := json.Marshal(&admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
+		Response: response,
+	})
+	if err != nil {
+		return nil, Decision{}, &reviewError{http.StatusInternalServerError, fmt.Errorf("encoding the response: %w", err)}
+	}
+	return body, decision, nil
+}
+
+// reviewError is why a review gets no answer.
+type reviewError struct {
+	code int
+	error
+}
+
+// errBusy says nothing about trying again: kube-apiserver would do so, and make it worse.
+var errBusy = &reviewError{http.StatusTooManyRequests, errors.New("too many reviews at a time")}
+
+// places are taken by reviews for as long as they are in memory.
+type places chan struct{}
+
+// take waits for a free place, for a short time.
+func (p places) take(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	select {
+	case p <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (p places) free() { <-p }
+
+func decodeReview(data []byte) (*admissionv1.AdmissionReview, error) {
 	review := &admissionv1.AdmissionReview{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, review); err != nil {
-		return nil, http.StatusBadRequest, fmt.Errorf("decoding the review: %w", err)
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, review); err != nil {
+		return nil, fmt.Errorf("decoding the review: %w", err)
 	}
 	if review.APIVersion != admissionv1.SchemeGroupVersion.String() || review.Kind != "AdmissionReview" || review.Request == nil {
-		return nil, http.StatusBadRequest, fmt.Errorf("the body must be an AdmissionReview of %s with a request", admissionv1.SchemeGroupVersion)
+		return nil, fmt.Errorf("the body must be an AdmissionReview of %s with a request", admissionv1.SchemeGroupVersion)
 	}
 	if review.Request.UID == "" {
-		return nil, http.StatusBadRequest, errors.New("the request of the review has no uid")
+		return nil, errors.New("the request of the review has no uid")
 	}
-	return review, http.StatusOK, nil
+	return review, nil
 }
 
 // respond decides about the request and says so in every way there is: the audit log, the
 // response and, where somebody should act, a warning.
-func (h *Handler) respond(req *http.Request, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, Decision) {
+func (h *Handler) respond(ctx context.Context, request *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, Decision) {
 	response := &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true}
-	decision, patch := h.review(req, request)
+	decision, patch := h.review(ctx, request)
 	if patch != nil {
 		response.Patch = patch
 		response.PatchType = new(admissionv1.PatchTypeJSONPatch)
@@ -158,7 +192,7 @@ func (h *Handler) respond(req *http.Request, request *admissionv1.AdmissionReque
 }
 
 // review returns the decision and the patch that carries it out, nil if nothing changes.
-func (h *Handler) review(req *http.Request, request *admissionv1.AdmissionRequest) (Decision, []byte) {
+func (h *Handler) review(ctx context.Context, request *admissionv1.AdmissionRequest) (Decision, []byte) {
 	if request.Operation != admissionv1.Create || request.SubResource != "" {
 		// The registration asks for creations alone. A pod that exists cannot be wired.
 		return unwired(nil, nil, refuse(ReasonNoMatch, "the request is not the creation of a pod")), nil
@@ -167,7 +201,7 @@ func (h *Handler) review(req *http.Request, request *admissionv1.AdmissionReques
 	if err != nil {
 		return unwired(nil, nil, refuse(ReasonDecodeFailed, "decode failed: %v", err)), nil
 	}
-	decision := h.decider.Decide(req.Context(), pod, request.Namespace)
+	decision := h.decider.Decide(ctx, pod, request.Namespace)
 	if decision.Pod == pod {
 		return decision, nil
 	}
@@ -179,6 +213,9 @@ func (h *Handler) review(req *http.Request, request *admissionv1.AdmissionReques
 }
 
 func decodePod(request *admissionv1.AdmissionRequest) (*corev1.Pod, error) {
+	if objects := bytes.Count(request.Object.Raw, []byte("{")); objects > maxObjects {
+		return nil, fmt.Errorf("the object has %d parts, more than the %d that are read", objects, maxObjects)
+	}
 	pod := &corev1.Pod{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(request.Object.Raw, pod); err != nil {
 		return nil, err

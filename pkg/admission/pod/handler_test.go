@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -181,31 +182,117 @@ func TestMethodsOtherThanPost(t *testing.T) {
 	}
 }
 
-// TestReviewsTakeTurns sends a thousand large reviews at a time. The handler holds few of
-// them in memory, however many there are.
+// TestReviewsTakeTurns sends a thousand large reviews at a time. The handler has few of them
+// in memory, however many there are.
 func TestReviewsTakeTurns(t *testing.T) {
 	t.Parallel()
 	handler := NewHandler(&Decider{Backends: stored(hostOnly("a"))})
-	body := []byte(strings.Replace(string(reviewOf(enginePod)), `"image":"i`, `"image":"`+strings.Repeat("i", 256<<10), 1))
+	body := []byte(strings.Replace(string(reviewOf(enginePod)), `"image":"i`, `"image":"`+strings.Repeat("i", 300<<10), 1))
+	var reading, most atomic.Int64
 	var group sync.WaitGroup
 	codes := make(chan int, 1000)
 	for range cap(codes) {
 		group.Go(func() {
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path, &countingReader{Reader: bytes.NewReader(body), now: &reading, most: &most})
+			request.ContentLength = int64(len(body))
 			recorder := httptest.NewRecorder()
-			handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path, bytes.NewReader(body)))
+			handler.ServeHTTP(recorder, request)
 			codes <- recorder.Code
 		})
 	}
 	group.Wait()
 	close(codes)
+	answered := 0
 	for code := range codes {
-		if code != http.StatusOK && code != http.StatusTooManyRequests {
+		switch code {
+		case http.StatusOK:
+			answered++
+		case http.StatusTooManyRequests:
+		default:
 			t.Fatalf("got %d", code)
 		}
 	}
-	var memory runtime.MemStats
-	runtime.ReadMemStats(&memory)
-	if limit := uint64(2 << 30); memory.Sys > limit {
-		t.Errorf("the process took %d bytes, more than %d", memory.Sys, limit)
+	if answered == 0 {
+		t.Error("none was answered")
 	}
+	if got := most.Load(); got > maxLarge {
+		t.Errorf("%d large reviews were read at a time, want at most %d", got, maxLarge)
+	}
+}
+
+// countingReader counts the bodies that have been begun and not finished.
+type countingReader struct {
+	io.Reader
+	begun     bool
+	now, most *atomic.Int64
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	if !r.begun {
+		r.begun = true
+		now := r.now.Add(1)
+		for most := r.most.Load(); now > most && !r.most.CompareAndSwap(most, now); most = r.most.Load() {
+			continue
+		}
+	}
+	n, err := r.Reader.Read(p)
+	if err != nil {
+		r.now.Add(-1)
+	}
+	return n, err
+}
+
+// TestManySmallObjects sends a body whose objects are a hundred times as large in memory.
+func TestManySmallObjects(t *testing.T) {
+	t.Parallel()
+	body := reviewOf(`{"metadata":{"labels":{"app":"engine"}},"spec":{"containers":[` + strings.Repeat("{},", 1_000_000) + `{}]}}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, response := send(t, stored(hostOnly("a")), bytes.NewReader(body))
+	runtime.ReadMemStats(&after)
+	if response.AuditAnnotations["reason"] != string(ReasonDecodeFailed) {
+		t.Errorf("got %v", response.AuditAnnotations)
+	}
+	if took, limit := after.TotalAlloc-before.TotalAlloc, uint64(256<<20); took > limit {
+		t.Errorf("the answer took %d bytes, more than %d", took, limit)
+	}
+}
+
+// TestCallerWhoTakesNoAnswer leaves the answers of many reviews untaken. Others are answered
+// all the same.
+func TestCallerWhoTakesNoAnswer(t *testing.T) {
+	t.Parallel()
+	handler := NewHandler(&Decider{Backends: stored(hostOnly("a"))})
+	release := make(chan struct{})
+	var group sync.WaitGroup
+	arrived := make(chan struct{}, 2*maxAtOnce)
+	for range cap(arrived) {
+		group.Go(func() {
+			writer := stuckWriter{ResponseRecorder: httptest.NewRecorder(), arrived: arrived, release: release}
+			handler.ServeHTTP(writer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path, bytes.NewReader(reviewOf(enginePod))))
+		})
+	}
+	for range cap(arrived) {
+		<-arrived
+	}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path, bytes.NewReader(reviewOf(enginePod))))
+	if recorder.Code != http.StatusOK {
+		t.Errorf("got %d", recorder.Code)
+	}
+	close(release)
+	group.Wait()
+}
+
+// stuckWriter does not take what is written before it is released.
+type stuckWriter struct {
+	*httptest.ResponseRecorder
+	arrived chan<- struct{}
+	release <-chan struct{}
+}
+
+func (w stuckWriter) Write(p []byte) (int, error) {
+	w.arrived <- struct{}{}
+	<-w.release
+	return w.ResponseRecorder.Write(p)
 }

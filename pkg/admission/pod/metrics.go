@@ -4,6 +4,7 @@
 package pod
 
 import (
+	"strconv"
 	"sync"
 	"time"
 
@@ -17,6 +18,11 @@ var (
 		Help:           "Pods that the webhook decided about, by outcome and reason.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"outcome", "reason"})
+	reviewErrors = metrics.NewCounterVec(&metrics.CounterOpts{
+		Name:           "inferencecache_pod_review_errors_total",
+		Help:           "Reviews that the webhook did not answer, by HTTP status code. Their pods are not wired.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"code"})
 	injectionDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Name:           "inferencecache_pod_injection_duration_seconds",
 		Help:           "Time to decide about a pod, the reading of backends included, by outcome.",
@@ -27,8 +33,12 @@ var (
 
 // registerMetrics adds the metrics to those of the API server, once.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(injections, injectionDuration)
+	legacyregistry.MustRegister(injections, reviewErrors, injectionDuration)
 })
+
+func observeError(code int) {
+	reviewErrors.WithLabelValues(strconv.Itoa(code)).Inc()
+}
 
 func observe(decision Decision, took time.Duration) {
 	injections.WithLabelValues(string(decision.Outcome), string(decision.Reason)).Inc()
