@@ -49,8 +49,8 @@ soak: build cluster-programs ## Run the long forms of the durability tests and f
 	hack/soak.sh
 
 .PHONY: bench
-bench: ## Run the benchmarks.
-	go test -run '^$$' -bench . -benchmem ./pkg/...
+bench: build cluster-programs ## Run the benchmarks, those on a real control plane included.
+	go test -run '^$$' -bench . -benchmem ./pkg/... ./test/wiring
 
 .PHONY: generate
 generate: ## Regenerate all generated code.

@@ -35,3 +35,4 @@ go test "${plain[@]}"
 # The API server is a process of its own here, so these link neither.
 go test -timeout 15m "${race[@]}" ./test/e2e
 go test -timeout 15m ./test/disruption
+go test -timeout 15m ./test/wiring
