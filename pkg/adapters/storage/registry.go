@@ -26,6 +26,10 @@ type Provider interface {
 	Protocol() binding.Protocol
 	// Singleton says whether the tier must not have more than one replica.
 	Singleton(usage Usage) bool
+
+	// describe says what runs when the tier is provisioned. The resources of the server are
+	// always there.
+	describe(server Server) tier
 }
 
 // providers lists every provider, in the order of messages.
