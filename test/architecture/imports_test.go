@@ -34,6 +34,8 @@ var allowed = map[string][]string{
 		"pkg/adapters/binding", "pkg/adapters/engine", "pkg/apis/inferencecache", "pkg/apis/inferencecache/v1alpha1",
 	},
 
+	"pkg/controllers/cachebackend": {"pkg/adapters", "pkg/adapters/binding", "pkg/adapters/storage", "pkg/apis/inferencecache/v1alpha1"},
+
 	"pkg/registry/cachebackend": {
 		"pkg/adapters", "pkg/adapters/binding", "pkg/apis/inferencecache",
 		"pkg/apis/inferencecache/v1alpha1", "pkg/apis/inferencecache/validation", "pkg/registry/resource",

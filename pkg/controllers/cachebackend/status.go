@@ -1,0 +1,207 @@
+// Copyright The Inference Cache Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cachebackend is the controller of CacheBackends: it provisions managed tiers and
+// reports on every backend.
+package cachebackend
+
+import (
+	"time"
+
+	"inferencecache.io/inferencecache/pkg/adapters"
+	"inferencecache.io/inferencecache/pkg/adapters/binding"
+	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
+)
+
+// Decision is what follows from an observation.
+type Decision struct {
+	// Status is the whole status as it is to be stored. The parts that are not the
+	// controller's are as they were.
+	Status v1alpha1.CacheBackendStatus
+	// Events are to be told once Status is stored, in this order.
+	Events []Event
+	// RequeueAfter is when to look again although nothing tells to; zero is never.
+	RequeueAfter time.Duration
+}
+
+// pass is one decision in the making.
+type pass struct {
+	backend     *v1alpha1.CacheBackend
+	stored      *v1alpha1.CacheBackendStatus
+	observation Observation
+	now         time.Time
+
+	next    v1alpha1.CacheBackendStatus
+	requeue time.Duration
+}
+
+// Decide says what to publish about a backend. It is a function of its arguments: deciding
+// again on its own result, at the same time, changes nothing and tells nothing.
+func Decide(backend *v1alpha1.CacheBackend, observation Observation, now time.Time) Decision {
+	p := &pass{backend: backend, stored: &backend.Status, observation: observation, now: now}
+	p.next = *backend.Status.DeepCopy()
+	p.next.FailOpen = new(failOpen(backend))
+	p.next.ObservedGeneration = backend.Generation
+
+	switch Classify(backend).Path {
+	case adapters.Managed:
+		p.managed()
+	case adapters.HostOnly:
+		p.hostOnly()
+	case adapters.EventsOnly:
+		p.eventsOnly()
+	case adapters.External:
+		p.external()
+	default:
+		p.unmanaged()
+	}
+	p.matchEngines()
+	p.requeueForEngines()
+	if len(p.next.Conditions) == 0 {
+		p.next.Conditions = nil
+	}
+	return Decision{Status: p.next, Events: events(p.stored, &p.next, observation), RequeueAfter: p.requeue}
+}
+
+// managed is the path of a backend with a workload. A spec that could not be applied in
+// full is not the one that the status is about.
+func (p *pass) managed() {
+	gotTier := gotTier(p.stored, p.observation.Endpoint)
+	if gotTier {
+		p.next.FirstAvailableAt = nil
+	}
+	p.next.Endpoint = p.observation.Endpoint
+	rollout := p.rollout()
+	if p.observation.Applied.Err != nil || rollout.refused() != nil {
+		p.next.ObservedGeneration = p.stored.ObservedGeneration
+	}
+	base := rollout.judge()
+	if base.ready {
+		p.latchFirstAvailable()
+	}
+	complaint := ""
+	if p.observation.Workload.Exists {
+		complaint = rejection(p.observation.Applied.Err)
+	}
+	p.publish(base, gotTier, complaint)
+	p.requeueWithin(steadyRequeue)
+}
+
+func (p *pass) rollout() rollout {
+	return rollout{
+		kind:          workloadKind(p.backend),
+		name:          p.backend.Name,
+		applied:       p.observation.Applied,
+		workload:      p.observation.Workload,
+		want:          wantedReplicas(p.backend, p.observation.Workload),
+		everAvailable: p.next.FirstAvailableAt != nil,
+		stuck:         stuck(p.stored),
+		now:           p.now,
+	}
+}
+
+// hostOnly is the path of a backend whose engines keep the cache to themselves.
+func (p *pass) hostOnly() {
+	p.remove(v1alpha1.ConditionFunctionalProbeOK, v1alpha1.ConditionT2Degraded)
+	p.withoutTier(verdict{ready: true, reason: v1alpha1.ReasonHostOnlyActive,
+		message: "The cache lives in the engines' own memory; nothing is provisioned."})
+	if find(&p.next, v1alpha1.ConditionEngineCompatibility) != nil {
+		// The pods that it is about need not match the selector.
+		p.requeueWithin(steadyRequeue)
+	}
+}
+
+// eventsOnly is the path of a backend that has nothing but its engines' events.
+func (p *pass) eventsOnly() {
+	p.remove(v1alpha1.ConditionFunctionalProbeOK, v1alpha1.ConditionEngineKernelsHealthy,
+		v1alpha1.ConditionT2Degraded, v1alpha1.ConditionEngineCompatibility)
+	p.withoutTier(verdict{ready: true, reason: v1alpha1.ReasonEventsOnlyActive,
+		message: "The engines' KV events are indexed; nothing is provisioned."})
+}
+
+// withoutTier publishes a backend that is up as soon as it exists.
+func (p *pass) withoutTier(base verdict) {
+	leftTier := servesTier(p.stored)
+	if leftTier {
+		p.next.FirstAvailableAt = nil
+	}
+	p.next.Endpoint, p.next.ObservedServerInstance = "", ""
+	p.latchFirstAvailable()
+	p.publish(base, leftTier, "")
+}
+
+// publish applies the gates to a backend that is up or not, and publishes the result.
+// freshWindow says that the time for the first KV event starts with this pass. The KV gate
+// alone decides about Degraded; later gates lower Ready, and Progressing follows from what
+// they leave of it.
+func (p *pass) publish(base verdict, freshWindow bool, complaint string) {
+	p.latchFirstKVEvent()
+	kv := p.kvGate(base, freshWindow).judge()
+	p.requeueWithin(kv.deadline)
+	p.setDegraded(kv)
+
+	ready := kv.ready
+	p.setReady(ready)
+	p.setProgressing(ready, complaint)
+}
+
+func (p *pass) kvGate(base verdict, freshWindow bool) kvGate {
+	gate := kvGate{
+		base:     base,
+		optedOut: p.backend.Annotations[v1alpha1.AnnotationRequireKVEvents] == "false",
+		seen:     p.next.FirstKVEventObservedAt != nil,
+		anchor:   p.now,
+		timeout:  firstEventTimeout(p.backend),
+		now:      p.now,
+	}
+	if p.next.FirstAvailableAt != nil {
+		gate.anchor = p.next.FirstAvailableAt.Time
+	}
+	if !freshWindow {
+		gate.breach = storedBreach(p.stored)
+	}
+	return gate
+}
+
+// external is the path of a backend whose tier somebody else runs. The API server has
+// published the same in the write of the spec; this repairs what was stored under earlier
+// rules.
+func (p *pass) external() {
+	p.forgetTier()
+	remote := p.backend.Spec.RemoteStorage
+	external := binding.JudgeExternal(remote.Provider, remote.Endpoint)
+	p.next.Endpoint = external.Endpoint
+	p.remove(notReadiness...)
+	p.remove(v1alpha1.ConditionDegraded)
+	p.set(v1alpha1.ConditionReady, external.Ready, external.Reason, external.Message)
+	p.set(v1alpha1.ConditionProgressing, false, external.Reason, external.Message)
+}
+
+// unmanaged is the path of a backend of which nothing can be said.
+func (p *pass) unmanaged() {
+	p.forgetTier()
+	p.remove(notReadiness...)
+	p.remove(v1alpha1.ConditionReady, v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded)
+}
+
+// notReadiness are the conditions about what only a backend with engines of ours has.
+var notReadiness = []string{
+	v1alpha1.ConditionFunctionalProbeOK,
+	v1alpha1.ConditionEngineKernelsHealthy,
+	v1alpha1.ConditionT2Degraded,
+	v1alpha1.ConditionEngineCompatibility,
+}
+
+// forgetTier drops what was observed of a tier of ours. That KV events were ever seen
+// stays true.
+func (p *pass) forgetTier() {
+	p.next.Endpoint, p.next.ObservedServerInstance = "", ""
+	p.next.FirstAvailableAt = nil
+}
+
+// requeueWithin makes the next pass come within a time; zero asks for nothing.
+func (p *pass) requeueWithin(limit time.Duration) {
+	if limit > 0 && (p.requeue == 0 || limit < p.requeue) {
+		p.requeue = limit
+	}
+}
