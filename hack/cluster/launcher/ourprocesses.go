@@ -133,7 +133,7 @@ func (s *supervisor) createOurs() error {
 		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(server.Port),
 		"--webhook-port=" + strconv.Itoa(server.WebhookPort),
 		"--tls-cert-file=" + server.CertFile, "--tls-private-key-file=" + server.KeyFile,
-		"--data-dir=" + server.DataDir, "-v=2",
+		"--data-dir=" + server.DataDir,
 	}
 
 	controller := &OwnProcess{Port: chosen[2], MetricsPort: chosen[3], Log: s.dir.log(controllerProgram)}
