@@ -4,9 +4,7 @@
 package cluster
 
 import (
-	"fmt"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"sync"
 )
@@ -32,10 +30,8 @@ var spawner = sync.OnceValue(func() chan<- func() {
 })
 
 func startChild(cmd *exec.Cmd) (*child, error) {
-	started := make(chan error)
-	spawner() <- func() { started <- cmd.Start() }
-	if err := <-started; err != nil {
-		return nil, fmt.Errorf("starting %s: %w", filepath.Base(cmd.Path), err)
+	if err := StartProcess(cmd); err != nil {
+		return nil, err
 	}
 	c := &child{cmd: cmd, done: make(chan struct{})}
 	go func() {

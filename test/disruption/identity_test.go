@@ -15,7 +15,6 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
@@ -217,15 +216,47 @@ func TestAcceptStore(t *testing.T) {
 	o.expectUnchanged(t)
 }
 
-func expectBackends(t *testing.T, want int) {
-	t.Helper()
-	list, err := ours(t).InferencecacheV1alpha1().CacheBackends(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
+// TestOlderStore asserts that a backup which was put back is not taken for the store that it is a copy of, and that one
+// command changes that, with the consequences it names.
+func TestOlderStore(t *testing.T) {
+	installed(t)
+	dir, backup := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup")
+	restart(t, "--data-dir="+dir)
+	accept(t, waitRefused(t))
+	waitServing(t)
+	stop(t)
+	copied := knownStore(t).Data
+	if err := os.CopyFS(backup, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	if len(list.Items) != want {
-		t.Errorf("got %d backends, want %d", len(list.Items), want)
+	start(t, "--data-dir="+dir)
+	waitServing(t)
+	eventually(t, "the epoch moves on", func(context.Context) error {
+		if now := knownStore(t).Data; now["storeEpoch"] == copied["storeEpoch"] {
+			return fmt.Errorf("the cluster knows %v", now)
+		}
+		return nil
+	})
+	o := newOwned(t, newNamespace(t), "newer")
+	audit := markAudit(t)
+	stop(t)
+	if err := errors.Join(os.RemoveAll(dir), os.Rename(backup, dir)); err != nil {
+		t.Fatal(err)
 	}
+	start(t, "--data-dir="+dir)
+
+	refusal := waitRefused(t)
+	if id := copied["storeID"]; !strings.Contains(refusal, "an older state of store "+id) || !strings.HasPrefix(refusedStore(refusal), id+"@") {
+		t.Errorf("the refusal does not name the state: %s", refusal)
+	}
+	expectUnavailable(t, direct(t), o, refusal)
+	waitAvailable(t, apiregistrationv1.ConditionFalse)
+	o.provoke(t)
+	o.expectKept(t)
+	expectNever404(t, audit)
+	accept(t, refusal)
+	waitServing(t)
+	expectBackends(t, 0)
 }
 
 // TestForgottenStore asserts that deleting the ConfigMap that knows the store is no consent to another one.

@@ -273,3 +273,14 @@ func createBackend(t *testing.T, namespace, name string) *v1alpha1.CacheBackend 
 	}
 	return backend
 }
+
+func expectBackends(t *testing.T, want int) {
+	t.Helper()
+	list, err := ours(t).InferencecacheV1alpha1().CacheBackends(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != want {
+		t.Errorf("got %d backends, want %d", len(list.Items), want)
+	}
+}

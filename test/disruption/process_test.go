@@ -6,14 +6,11 @@ package disruption
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,21 +21,13 @@ import (
 	"inferencecache.io/inferencecache/test/cluster"
 )
 
-// Ports of further processes lie below those that the cluster takes, and below those of outgoing connections.
-const firstPort, lastPort = 12000, 20000
-
 func freePort(t *testing.T) int {
 	t.Helper()
-	for range 100 {
-		port := firstPort + rand.IntN(lastPort-firstPort)
-		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			listener.Close()
-			return port
-		}
+	port, err := cluster.FreePort()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port")
-	return 0
+	return port
 }
 
 // etcdServer is an etcd outside of our server, which only holders of a client certificate can use.
@@ -93,9 +82,8 @@ func (e *etcdServer) start(t *testing.T) {
 	defer log.Close()
 	e.cmd = exec.Command(host.Programs["etcd"], e.args...)
 	e.cmd.Stdout, e.cmd.Stderr = log, log
-	e.cmd.SysProcAttr = dieWithParent()
-	if err := e.cmd.Start(); err != nil {
-		t.Fatalf("starting etcd (`make cluster-programs` builds it): %v", err)
+	if err := cluster.StartProcess(e.cmd); err != nil {
+		t.Fatalf("%v (`make cluster-programs` builds it)", err)
 	}
 	eventually(t, "etcd serves", func(ctx context.Context) error {
 		got, err := e.health.do(ctx, http.MethodGet, "/health", "")

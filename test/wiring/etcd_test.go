@@ -7,32 +7,23 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
-)
 
-// Ports of further processes lie below those that the cluster takes, and below those of outgoing connections.
-const firstPort, lastPort = 12000, 20000
+	"inferencecache.io/inferencecache/test/cluster"
+)
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	for range 100 {
-		port := firstPort + rand.IntN(lastPort-firstPort)
-		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			listener.Close()
-			return port
-		}
+	port, err := cluster.FreePort()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free port")
-	return 0
+	return port
 }
 
 // etcdServer is an etcd that a test may break.
@@ -76,9 +67,8 @@ func (e *etcdServer) start(t *testing.T) {
 	defer log.Close()
 	e.cmd = exec.Command(env.Programs["etcd"], e.args...)
 	e.cmd.Stdout, e.cmd.Stderr = log, log
-	e.cmd.SysProcAttr = dieWithParent()
-	if err := e.cmd.Start(); err != nil {
-		t.Fatalf("starting etcd (`make cluster-programs` builds it): %v", err)
+	if err := cluster.StartProcess(e.cmd); err != nil {
+		t.Fatalf("%v (`make cluster-programs` builds it)", err)
 	}
 	eventually(t, "etcd serves", func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+"/health", nil)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,15 +21,18 @@ const (
 	ConfigMapName = "inference-cache-store"
 	// StoreIDKey is the ConfigMap's data key for the id of the store.
 	StoreIDKey = "storeID"
+	// StoreEpochKey is the ConfigMap's data key for the latest epoch of that store. Without it the epoch is 0.
+	StoreEpochKey = "storeEpoch"
 	// PreviousStoreIDKey is the ConfigMap's data key for the id of the store that was given up for the present one.
 	PreviousStoreIDKey = "previousStoreID"
-	// AcceptStoreAnnotation on the ConfigMap names the store that an operator accepts in place of the known one. It holds
-	// for the store with that id and no other, and is removed once it has been followed.
+	// AcceptStoreAnnotation on the ConfigMap names the store that an operator accepts in place of the known one, by its
+	// id, or an older state of the known one, as id@epoch. It holds for that and nothing else, and is removed once it has
+	// been followed.
 	AcceptStoreAnnotation = "inferencecache.io/accept-store"
 
 	descriptionAnnotation = "kubernetes.io/description"
 	description           = "Names the store that this cluster's inferencecache.io resources live in. " +
-		"It keeps an empty or foreign store from being taken for it. Do not delete it."
+		"It keeps an empty, foreign or older store from being taken for it. Do not delete it."
 )
 
 // cluster reads and writes the identity in the host cluster.
@@ -47,19 +51,33 @@ func (c cluster) read(ctx context.Context) (clusterRecord, *corev1.ConfigMap, er
 	if err != nil {
 		return clusterRecord{}, nil, c.explain("reading", err)
 	}
+	epoch, err := parseEpoch(cm.Data[StoreEpochKey])
+	if err != nil { // not 0: that would let every older store through
+		return clusterRecord{}, nil, fmt.Errorf("reading configmap %s/%s: %s is no epoch (put in its number, or a higher "+
+			"one and accept the store as it is): %w", c.namespace, ConfigMapName, StoreEpochKey, err)
+	}
 	return clusterRecord{
 		ID:       strings.TrimSpace(cm.Data[StoreIDKey]),
+		Epoch:    epoch,
 		Accepted: strings.TrimSpace(cm.Annotations[AcceptStoreAnnotation]),
 	}, cm, nil
 }
 
-// write makes id the cluster's, on top of the ConfigMap that was read. If it was changed meanwhile, errStale.
-func (c cluster) write(ctx context.Context, id string, read *corev1.ConfigMap) error {
+func parseEpoch(text string) (uint64, error) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return 0, nil
+	}
+	return strconv.ParseUint(text, 10, 64)
+}
+
+// write makes the store the cluster's, on top of the ConfigMap that was read. If it was changed meanwhile, errStale.
+func (c cluster) write(ctx context.Context, store storeRecord, read *corev1.ConfigMap) error {
 	if read == nil {
-		_, err := c.configMaps.Create(ctx, withID(newConfigMap(c.namespace), id), metav1.CreateOptions{})
+		_, err := c.configMaps.Create(ctx, withStore(newConfigMap(c.namespace), store), metav1.CreateOptions{})
 		return c.explain("creating", err)
 	}
-	_, err := c.configMaps.Update(ctx, withID(read, id), metav1.UpdateOptions{})
+	_, err := c.configMaps.Update(ctx, withStore(read, store), metav1.UpdateOptions{})
 	return c.explain("updating", err)
 }
 
@@ -71,19 +89,20 @@ func newConfigMap(namespace string) *corev1.ConfigMap {
 	}}
 }
 
-// withID is a copy with the id. An id that it replaces is kept as the previous one, for the operator who finds out too
-// late that it was the right one; a consent to this id is used up.
-func withID(cm *corev1.ConfigMap, id string) *corev1.ConfigMap {
+// withStore is a copy with the store's id and epoch. An id that it replaces is kept as the previous one, for the operator
+// who finds out too late that it was the right one. A consent to this store is used up, whatever state it names: none is
+// left that would let the same old copy through once more.
+func withStore(cm *corev1.ConfigMap, store storeRecord) *corev1.ConfigMap {
 	cm = cm.DeepCopy()
-	data := map[string]string{StoreIDKey: id}
-	if old := strings.TrimSpace(cm.Data[StoreIDKey]); old != "" && old != id {
+	data := map[string]string{StoreIDKey: store.ID, StoreEpochKey: strconv.FormatUint(store.Epoch, 10)}
+	if old := strings.TrimSpace(cm.Data[StoreIDKey]); old != "" && old != store.ID {
 		data[PreviousStoreIDKey] = old
 	}
 	if cm.Data == nil {
 		cm.Data = map[string]string{}
 	}
 	maps.Copy(cm.Data, data)
-	if strings.TrimSpace(cm.Annotations[AcceptStoreAnnotation]) == id {
+	if accepted, _, _ := strings.Cut(strings.TrimSpace(cm.Annotations[AcceptStoreAnnotation]), "@"); accepted == store.ID {
 		delete(cm.Annotations, AcceptStoreAnnotation)
 	}
 	return cm

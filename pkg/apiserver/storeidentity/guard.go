@@ -3,18 +3,19 @@
 
 // Package storeidentity keeps a server with an empty or foreign store from answering for the cluster's resources. To
 // Kubernetes' garbage collector a 404 for an owner means that its dependents are to be deleted, so a server that has lost
-// its store, and says so in the usual way, would take every workload with it.
+// its store, and says so in the usual way, would take every workload with it. So would one with an older copy of its
+// store, for what has been created since; that is what epochs are for.
 package storeidentity
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -49,12 +50,14 @@ type Options struct {
 }
 
 // Guard compares the identity of the store with the one that the cluster knows. Until they agree it has an error for
-// whoever would serve from that store; afterwards it is done for the life of the process, which has its store open.
+// whoever would serve from that store; afterwards it lets everybody through for the life of the process, which has its
+// store open, and only moves the store's epoch on.
 type Guard struct {
 	store   store
 	cluster cluster
 	newID   func() string
-	backoff wait.Backoff
+	backoff wait.Backoff // between evaluations
+	period  wait.Backoff // between epochs
 
 	verified chan struct{}
 	mu       sync.Mutex
@@ -68,20 +71,24 @@ func New(o Options) *Guard {
 		cluster:  cluster{configMaps: o.ConfigMaps.ConfigMaps(o.Namespace), namespace: o.Namespace},
 		newID:    func() string { return string(uuid.NewUUID()) },
 		backoff:  wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 4 * time.Second},
+		period:   wait.Backoff{Duration: epochPeriod, Jitter: epochJitter},
 		verified: make(chan struct{}),
 		problem:  errUnchecked,
 	}
 }
 
-// Run evaluates until the store is verified or ctx ends. Each round is one read of etcd and one of the cluster. Run it
-// once, in the background.
+// Run evaluates until the store is verified, and then moves its epoch on until ctx ends. Each round of the former is one
+// read of etcd and one of the cluster. Run it once, in the background.
 func (g *Guard) Run(ctx context.Context) {
-	// The only error is that of the context, which its owner knows.
-	_ = g.backoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+	err := g.backoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		err := g.evaluate(ctx)
 		g.report(ctx, err)
 		return err == nil, nil
 	})
+	if err != nil {
+		return // that of the context, which its owner knows
+	}
+	g.keepAdvancing(ctx)
 }
 
 // Verified is closed when the store has been found to be the right one.
@@ -132,8 +139,13 @@ func (g *Guard) report(ctx context.Context, err error) {
 func (g *Guard) evaluate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, evaluationTimeout)
 	defer cancel()
+	return settle(ctx, g.step)
+}
+
+// settle repeats a step until it is done or fails for another reason than that somebody else wrote first.
+func settle(ctx context.Context, step func(context.Context) (done bool, err error)) error {
 	for range maxSteps {
-		done, err := g.step(ctx)
+		done, err := step(ctx)
 		if done || err != nil && !errors.Is(err, errStale) {
 			return err
 		}
@@ -141,51 +153,51 @@ func (g *Guard) evaluate(ctx context.Context) error {
 	return errUnsettled
 }
 
+// records is what both sides say, and what it takes to write on top of that.
+type records struct {
+	store     storeRecord
+	revision  int64
+	cluster   clusterRecord
+	configMap *corev1.ConfigMap
+}
+
+// read reads the cluster first. Epochs are written to the store first, so a store that is behind what the cluster said
+// before really is: a replica that moves on at this moment cannot make it look so.
+func (g *Guard) read(ctx context.Context) (r records, err error) {
+	if r.cluster, r.configMap, err = g.cluster.read(ctx); err != nil {
+		return records{}, err
+	}
+	if r.store, r.revision, err = g.store.read(ctx); err != nil {
+		return records{}, err
+	}
+	return r, nil
+}
+
 // step reads both sides and does the one thing that follows. It is done when the store may be served.
 func (g *Guard) step(ctx context.Context) (done bool, _ error) {
-	inStore, revision, err := g.store.read(ctx)
+	r, err := g.read(ctx)
 	if err != nil {
 		return false, err
 	}
-	inCluster, cm, err := g.cluster.read(ctx)
-	if err != nil {
-		return false, err
-	}
-	next := decide(inStore, inCluster)
-	log := klog.FromContext(ctx).WithValues("store", inStore.ID, "clusterStore", inCluster.ID)
+	next := decide(r.store, r.cluster)
+	log := klog.FromContext(ctx).WithValues("store", r.store.ID, "epoch", r.store.Epoch,
+		"clusterStore", r.cluster.ID, "clusterEpoch", r.cluster.Epoch)
 	log.V(4).Info("Compared the store's identity", "action", next)
 	switch next {
 	case actionServe:
 		return true, nil
 	case actionCreate:
-		return false, g.store.write(ctx, storeRecord{ID: g.newID()}, revision)
+		return false, g.store.write(ctx, storeRecord{ID: g.newID()}, r.revision)
 	case actionName:
-		return false, g.store.write(ctx, storeRecord{ID: g.newID(), Pending: true}, revision)
+		return false, g.store.write(ctx, storeRecord{ID: g.newID(), Pending: true}, r.revision)
 	case actionSettle:
-		return false, g.store.write(ctx, storeRecord{ID: inStore.ID}, revision)
+		return false, g.store.write(ctx, storeRecord{ID: r.store.ID, Epoch: r.store.Epoch}, r.revision)
 	case actionRecord:
-		return false, g.cluster.write(ctx, inStore.ID, cm)
+		return false, g.cluster.write(ctx, r.store, r.configMap)
 	case actionAccept:
 		log.Info("Taking this store for the cluster's, as its ConfigMap says")
-		return false, g.cluster.write(ctx, inStore.ID, cm)
+		return false, g.cluster.write(ctx, r.store, r.configMap)
 	default:
-		return false, refusal(inStore, inCluster, g.cluster.namespace, cm != nil)
+		return false, refusal(r.store, r.cluster, g.cluster.namespace, r.configMap != nil)
 	}
-}
-
-// refusal says what is wrong and the ways out, as commands to copy: it is all that an operator sees.
-func refusal(inStore storeRecord, inCluster clusterRecord, namespace string, exists bool) error {
-	kubectl := fmt.Sprintf("kubectl -n %s ", namespace)
-	accept := fmt.Sprintf("annotate --overwrite configmap %s %s=%s", ConfigMapName, AcceptStoreAnnotation, inStore.ID)
-	if !exists {
-		accept = fmt.Sprintf("create configmap %s --from-literal=%s=%s", ConfigMapName, StoreIDKey, inStore.ID)
-	}
-	if inCluster.ID == "" {
-		return fmt.Errorf("store %s was given to this server in place of another, and the cluster no longer knows of which "+
-			"(configmap %s/%s was emptied or deleted): mount the right one, or accept this one and lose the other with: %s",
-			inStore.ID, namespace, ConfigMapName, kubectl+accept)
-	}
-	return fmt.Errorf("the cluster's resources belong to store %s, but this server has store %s "+
-		"(data directory or etcd prefix changed?): mount the right one, or accept this one and lose the old with: %s",
-		inCluster.ID, inStore.ID, kubectl+accept)
 }

@@ -26,6 +26,7 @@ var configMapResource = schema.GroupResource{Resource: "configmaps"}
 func TestReplicasEndWithOneID(t *testing.T) {
 	t.Parallel()
 	kv, host := newKV(t), fake.NewClientset()
+	countVersions(t, host)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	var replicas sync.WaitGroup
@@ -34,8 +35,21 @@ func TestReplicasEndWithOneID(t *testing.T) {
 		guards[i] = newGuard(fmt.Sprintf("replica%d", i), kv, host)
 		replicas.Go(func() { guards[i].Run(ctx) })
 	}
+	for i, g := range guards {
+		select {
+		case <-g.Verified():
+		case <-ctx.Done():
+			t.Fatalf("replica %d: %v", i, g.Err())
+		}
+	}
+	// Each begins one epoch, unless it gives up for others' writes and waits for its next turn.
+	waitFor(ctx, t, "the cluster has the store's epoch", func() bool {
+		inStore, _, err := guards[0].store.read(ctx)
+		return err == nil && inStore.Epoch >= 1 && readConfigMap(t, host).Data[StoreEpochKey] == fmt.Sprint(inStore.Epoch)
+	})
+	cancel()
 	replicas.Wait()
-	inStore, _, err := guards[0].store.read(ctx)
+	inStore, _, err := guards[0].store.read(t.Context())
 	if err != nil || inStore.ID == "" || inStore.Pending {
 		t.Fatalf("the store has %+v, error %v", inStore, err)
 	}
