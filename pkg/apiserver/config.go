@@ -62,6 +62,7 @@ func newConfig(o *Options) (*config, error) {
 	})
 
 	wrapHandler(generic, preferJSON)
+	wrapHandler(generic, refuseHugeQuantities)
 	c := &config{generic: generic}
 	if o.alone() {
 		return c, nil

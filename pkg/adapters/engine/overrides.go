@@ -4,12 +4,27 @@
 package engine
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
+
+// checkOverrides refuses overrides that were stored under laxer rules and that API servers
+// hang on when they check the pod.
+func checkOverrides(overrides Overrides) error {
+	for i, entry := range overrides.Env {
+		if entry.ValueFrom == nil || entry.ValueFrom.ResourceFieldRef == nil {
+			continue
+		}
+		if !newDecimal(entry.ValueFrom.ResourceFieldRef.Divisor).inRange() {
+			return fmt.Errorf("the divisor of engineOverrides.env[%d] is out of range; change it to less than 1e19", i)
+		}
+	}
+	return nil
+}
 
 // applyOverrides amends what the injection did to a container. The template is the
 // container before it. What the template has and the injection left alone belongs to the
@@ -157,6 +172,8 @@ func envValues(env []corev1.EnvVar) map[string]corev1.EnvVar {
 }
 
 // sameEnv compares two entries. What API servers fill in counts as what is left out.
+// Divisors of templates may be of any size, so they are compared as they are stored: the
+// methods of resource.Quantity would write them out.
 func sameEnv(a, b corev1.EnvVar) bool {
 	return reflect.DeepEqual(normalEnv(a), normalEnv(b))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -95,6 +96,38 @@ func TestMergeEnv(t *testing.T) {
 				t.Errorf("environment (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestDivisorOutOfRange wires overrides that were stored before validation refused them.
+func TestDivisorOutOfRange(t *testing.T) {
+	t.Parallel()
+	divisor := func(text string) corev1.EnvVar {
+		source := &corev1.ResourceFieldSelector{Resource: "limits.memory", Divisor: resource.MustParse(text)}
+		return corev1.EnvVar{Name: "X", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: source}}
+	}
+	start := time.Now()
+	for text, refused := range map[string]bool{
+		"0": false, "1": false, "1Mi": false, "9e18": false, "0e2000000001": false,
+		"1e19": true, "1e2000000001": true, "-1e2000000001": true, strings.Repeat("7", 10_000): true,
+	} {
+		wiring := Wiring{Overrides: Overrides{Env: []corev1.EnvVar{{Name: "A"}, divisor(text)}}}
+		if refused {
+			mustReject(t, vllmLMCache, enginePod("vllm"), wiring, "engineOverrides.env[1]")
+			continue
+		}
+		if _, err := Wire(vllmLMCache, enginePod("vllm"), wiring, Subscriber{}); err != nil {
+			t.Errorf("divisor %s: %v", text, err)
+		}
+	}
+	// A template may have any divisor, on which the server that checks the pod decides.
+	pod := enginePod("vllm")
+	pod.Spec.Containers[0].Env = []corev1.EnvVar{divisor("1e2000000001")}
+	if _, err := Wire(vllmLMCache, pod, Wiring{Overrides: Overrides{Env: []corev1.EnvVar{divisor("1")}}}, Subscriber{}); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("took %s", took)
 	}
 }
 

@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +38,8 @@ func TestGibibytes(t *testing.T) {
 		{text: "1e19"},
 		{text: "1e2000000000"},
 		{text: "-1e2000000000"},
+		{text: "1" + strings.Repeat("0", 98) + "1"},
+		{text: strings.Repeat("7", 10_000)},
 	}
 	for _, tt := range tests {
 		quantity := resource.MustParse(tt.text)

@@ -125,6 +125,9 @@ func wireOffload(adapter Adapter, spec *corev1.PodSpec, wiring Wiring) error {
 	if err := checkBinding(adapter, wiring.Binding); err != nil {
 		return err
 	}
+	if err := checkOverrides(wiring.Overrides); err != nil {
+		return err
+	}
 	container := EngineContainer(spec, adapter.ContainerName())
 	if container == nil {
 		return fmt.Errorf("which container is the engine cannot be told; name it %s", adapter.ContainerName())

@@ -1487,7 +1487,7 @@ func schema_pkg_apis_inferencecache_v1alpha1_HostMemorySpec(ref common.Reference
 				Properties: map[string]spec.Schema{
 					"capacity": {
 						SchemaProps: spec.SchemaProps{
-							Description: "capacity is the amount of host memory, more than 0, for example 32Gi. Engines take whole gibibytes. When unset, SGLang's worker uses 4Gi and VLLM uses LMCache's own choice; the value is not filled in.",
+							Description: "capacity is the amount of host memory, more than 0 and less than 1e19, for example 32Gi. Engines take whole gibibytes. When unset, SGLang's worker uses 4Gi and VLLM uses LMCache's own choice; the value is not filled in.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
@@ -1785,7 +1785,7 @@ func schema_pkg_apis_inferencecache_v1alpha1_LMCacheServerSpec(ref common.Refere
 					},
 					"resources": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resources are the requests and limits of the container. When unset, 4Gi of memory is requested and 8Gi is the limit; an empty object means neither. The server keeps KV in memory: size it for the working set. Claims are rejected, quantities must not be negative, limits must not be below requests, extended resources and huge pages need equal limits and requests in whole units.",
+							Description: "resources are the requests and limits of the container. When unset, 4Gi of memory is requested and 8Gi is the limit; an empty object means neither. The server keeps KV in memory: size it for the working set. Claims are rejected, quantities must be at least 0 and less than 1e19, limits must not be below requests, extended resources and huge pages need equal limits and requests in whole units.",
 							Ref:         ref(v1.ResourceRequirements{}.OpenAPIModelName()),
 						},
 					},
@@ -1918,7 +1918,7 @@ func schema_pkg_apis_inferencecache_v1alpha1_MooncakeSpec(ref common.ReferenceCa
 					},
 					"resources": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resources are the requests and limits of the container. When unset, 4Gi of memory is requested and 8Gi is the limit; an empty object means neither. Claims are rejected, quantities must not be negative, limits must not be below requests, extended resources and huge pages need equal limits and requests in whole units.",
+							Description: "resources are the requests and limits of the container. When unset, 4Gi of memory is requested and 8Gi is the limit; an empty object means neither. Claims are rejected, quantities must be at least 0 and less than 1e19, limits must not be below requests, extended resources and huge pages need equal limits and requests in whole units.",
 							Ref:         ref(v1.ResourceRequirements{}.OpenAPIModelName()),
 						},
 					},
@@ -2106,7 +2106,7 @@ func schema_pkg_apis_inferencecache_v1alpha1_RedisSpec(ref common.ReferenceCallb
 					},
 					"resources": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resources are the requests and limits of the container. When unset, 4Gi of memory is requested and 8Gi is the limit; an empty object means neither. About 80% of the memory limit becomes Redis' maxmemory. Claims are rejected, quantities must not be negative, limits must not be below requests, extended resources and huge pages need equal limits and requests in whole units.",
+							Description: "resources are the requests and limits of the container. When unset, 4Gi of memory is requested and 8Gi is the limit; an empty object means neither. About 80% of the memory limit becomes Redis' maxmemory. Claims are rejected, quantities must be at least 0 and less than 1e19, limits must not be below requests, extended resources and huge pages need equal limits and requests in whole units.",
 							Ref:         ref(v1.ResourceRequirements{}.OpenAPIModelName()),
 						},
 					},

@@ -42,14 +42,14 @@ func (s strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 
 func (strategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
 	backend := obj.(*inferencecache.CacheBackend)
-	return append(resource.ValidateName(backend), validation.ValidateCacheBackend(backend)...)
+	return resource.LimitErrors(append(resource.ValidateName(backend), validation.ValidateCacheBackend(backend)...))
 }
 
 func (strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
-	return validation.Introduced(
+	return resource.LimitErrors(validation.Introduced(
 		validation.ValidateCacheBackend(obj.(*inferencecache.CacheBackend)),
 		validation.ValidateCacheBackend(old.(*inferencecache.CacheBackend)),
-	)
+	))
 }
 
 func (strategy) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
@@ -96,7 +96,8 @@ func (s statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Obj
 // ValidateUpdate looks at the status alone: an object whose spec today's rules would
 // refuse still takes a status.
 func (statusStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
-	return validation.ValidateCacheBackendStatusUpdate(obj.(*inferencecache.CacheBackend), old.(*inferencecache.CacheBackend))
+	return resource.LimitErrors(validation.ValidateCacheBackendStatusUpdate(
+		obj.(*inferencecache.CacheBackend), old.(*inferencecache.CacheBackend)))
 }
 
 // WarningsOnUpdate returns none: a status write is not where a user reads about the spec.

@@ -40,21 +40,21 @@ func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorL
 	errs := append(resource.ValidateName(policy), validation.ValidateCachePolicy(policy)...)
 	list, err := s.siblings(ctx, policy.Namespace)
 	if err != nil {
-		return append(errs, field.InternalError(field.NewPath("metadata", "name"), err))
+		return resource.LimitErrors(append(errs, field.InternalError(field.NewPath("metadata", "name"), err)))
 	}
 	var names []string
 	for _, sibling := range list.(*inferencecache.CachePolicyList).Items {
 		names = append(names, sibling.Name)
 	}
-	return append(errs, validation.ValidateSolePolicy(policy.Name, names)...)
+	return resource.LimitErrors(append(errs, validation.ValidateSolePolicy(policy.Name, names)...))
 }
 
 // ValidateUpdate does not look at siblings: a policy that is there may be changed.
 func (strategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
-	return validation.Introduced(
+	return resource.LimitErrors(validation.Introduced(
 		validation.ValidateCachePolicy(obj.(*inferencecache.CachePolicy)),
 		validation.ValidateCachePolicy(old.(*inferencecache.CachePolicy)),
-	)
+	))
 }
 
 type statusStrategy struct {
@@ -70,5 +70,6 @@ func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Objec
 
 // ValidateUpdate looks at the status alone.
 func (statusStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
-	return validation.ValidateCachePolicyStatusUpdate(obj.(*inferencecache.CachePolicy), old.(*inferencecache.CachePolicy))
+	return resource.LimitErrors(validation.ValidateCachePolicyStatusUpdate(
+		obj.(*inferencecache.CachePolicy), old.(*inferencecache.CachePolicy)))
 }

@@ -36,7 +36,7 @@ func (strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
 	tenant := obj.(*inferencecache.CacheTenant)
 	errs := append(resource.ValidateName(tenant), validation.ValidateCacheTenant(tenant)...)
-	return append(errs, s.validateUnique(ctx, tenant)...)
+	return resource.LimitErrors(append(errs, s.validateUnique(ctx, tenant)...))
 }
 
 // ValidateUpdate looks at siblings only when the identity changes: one that was taken
@@ -47,7 +47,7 @@ func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) f
 	if tenant.Spec.TenantID != oldTenant.Spec.TenantID {
 		errs = append(errs, s.validateUnique(ctx, tenant)...)
 	}
-	return errs
+	return resource.LimitErrors(errs)
 }
 
 // validateUnique refuses an identity that another tenant of the namespace has. When the
@@ -77,5 +77,6 @@ func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Objec
 
 // ValidateUpdate looks at the status alone.
 func (statusStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
-	return validation.ValidateCacheTenantStatusUpdate(obj.(*inferencecache.CacheTenant), old.(*inferencecache.CacheTenant))
+	return resource.LimitErrors(validation.ValidateCacheTenantStatusUpdate(
+		obj.(*inferencecache.CacheTenant), old.(*inferencecache.CacheTenant)))
 }

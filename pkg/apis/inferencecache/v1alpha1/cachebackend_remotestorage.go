@@ -83,9 +83,9 @@ type RedisSpec struct {
 
 	// resources are the requests and limits of the container. When unset, 4Gi of memory
 	// is requested and 8Gi is the limit; an empty object means neither. About 80% of the
-	// memory limit becomes Redis' maxmemory. Claims are rejected, quantities must not be
-	// negative, limits must not be below requests, extended resources and huge pages need
-	// equal limits and requests in whole units.
+	// memory limit becomes Redis' maxmemory. Claims are rejected, quantities must be at
+	// least 0 and less than 1e19, limits must not be below requests, extended resources
+	// and huge pages need equal limits and requests in whole units.
 	// +optional
 	// +k8s:optional
 	// +k8s:opaqueType
@@ -108,9 +108,9 @@ type LMCacheServerSpec struct {
 
 	// resources are the requests and limits of the container. When unset, 4Gi of memory
 	// is requested and 8Gi is the limit; an empty object means neither. The server keeps
-	// KV in memory: size it for the working set. Claims are rejected, quantities must not
-	// be negative, limits must not be below requests, extended resources and huge pages
-	// need equal limits and requests in whole units.
+	// KV in memory: size it for the working set. Claims are rejected, quantities must be
+	// at least 0 and less than 1e19, limits must not be below requests, extended resources
+	// and huge pages need equal limits and requests in whole units.
 	// +optional
 	// +k8s:optional
 	// +k8s:opaqueType
@@ -133,8 +133,9 @@ type MooncakeSpec struct {
 
 	// resources are the requests and limits of the container. When unset, 4Gi of memory
 	// is requested and 8Gi is the limit; an empty object means neither. Claims are
-	// rejected, quantities must not be negative, limits must not be below requests,
-	// extended resources and huge pages need equal limits and requests in whole units.
+	// rejected, quantities must be at least 0 and less than 1e19, limits must not be below
+	// requests, extended resources and huge pages need equal limits and requests in whole
+	// units.
 	// +optional
 	// +k8s:optional
 	// +k8s:opaqueType

@@ -224,9 +224,9 @@ type LMCacheSpec struct {
 
 // HostMemorySpec is a budget of host memory.
 type HostMemorySpec struct {
-	// capacity is the amount of host memory, more than 0, for example 32Gi. Engines take
-	// whole gibibytes. When unset, SGLang's worker uses 4Gi and VLLM uses LMCache's own
-	// choice; the value is not filled in.
+	// capacity is the amount of host memory, more than 0 and less than 1e19, for example
+	// 32Gi. Engines take whole gibibytes. When unset, SGLang's worker uses 4Gi and VLLM
+	// uses LMCache's own choice; the value is not filled in.
 	// +optional
 	// +k8s:optional
 	// +k8s:opaqueType

@@ -37,7 +37,7 @@ func validateFloorScore(spec *inferencecache.CachePolicySpec, fldPath *field.Pat
 	if spec.RoutingFloorScore == nil || floorScorePattern.MatchString(*spec.RoutingFloorScore) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(fldPath, *spec.RoutingFloorScore,
+	return field.ErrorList{field.Invalid(fldPath, abbreviated(*spec.RoutingFloorScore),
 		`must be a plain decimal number such as "0.1", with at most 8 digits before and 6 after the point`)}
 }
 

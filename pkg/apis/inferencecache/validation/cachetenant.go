@@ -38,8 +38,9 @@ func validateCrypto(spec *inferencecache.CacheTenantSpec, fldPath *field.Path) f
 	if len(spec.Crypto) == 0 {
 		return nil
 	}
-	err := field.TooMany(fldPath, len(spec.Crypto), 0)
-	err.Detail = fmt.Sprintf("is reserved and must be empty; remove %s",
-		strings.Join(slices.Sorted(maps.Keys(spec.Crypto)), ", "))
+	members := slices.Sorted(maps.Keys(spec.Crypto))
+	err := field.TooMany(fldPath, len(members), 0)
+	err.BadValue = excerpt{printed: len(members), whole: members}
+	err.Detail = fmt.Sprintf("is reserved and must be empty; remove %s", brief(strings.Join(members, ", ")))
 	return field.ErrorList{err}
 }

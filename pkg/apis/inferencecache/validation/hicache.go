@@ -47,7 +47,11 @@ func validateHiCacheCapacity(c *candidate, spec *field.Path) field.ErrorList {
 	case sizeGB == nil && ratio == "":
 		return field.ErrorList{field.Required(spec.Child("hiCache"), "set one of sizeGB and ratio")}
 	case sizeGB != nil && ratio != "":
-		return field.ErrorList{field.Invalid(spec.Child("hiCache"), capacityModes{SizeGB: *sizeGB, Ratio: ratio},
+		both := excerpt{
+			printed: capacityModes{SizeGB: *sizeGB, Ratio: brief(ratio)},
+			whole:   capacityModes{SizeGB: *sizeGB, Ratio: ratio},
+		}
+		return field.ErrorList{field.Invalid(spec.Child("hiCache"), both,
 			"sizeGB and ratio exclude each other; remove one of them")}
 	}
 	return nil
@@ -57,7 +61,7 @@ func validateHiCacheRatio(c *candidate, spec *field.Path) field.ErrorList {
 	if !c.hiCache() || c.spec.HiCache == nil || c.spec.HiCache.Ratio == "" || validRatio(c.spec.HiCache.Ratio) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(spec.Child("hiCache", "ratio"), c.spec.HiCache.Ratio,
+	return field.ErrorList{field.Invalid(spec.Child("hiCache", "ratio"), abbreviated(c.spec.HiCache.Ratio),
 		`must be a finite decimal number above 0, such as "2.0"`)}
 }
 

@@ -28,7 +28,7 @@ func validateKernelCheck(annotations map[string]string, fldPath *field.Path) fie
 	if value == "" || slices.Contains(kernelChecks, value) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(fldPath.Key(v1alpha1.AnnotationKernelCheck), value,
+	return field.ErrorList{field.Invalid(fldPath.Key(v1alpha1.AnnotationKernelCheck), abbreviated(value),
 		"must be one of "+strings.Join(kernelChecks, ", "))}
 }
 

@@ -27,7 +27,7 @@ func validateReservedArgs(c *candidate, spec *field.Path) field.ErrorList {
 	reserved := c.adapter.ReservedArgs()
 	for i, arg := range c.overrides().Args {
 		if flag := flagOf(arg); slices.Contains(reserved, flag) {
-			errs = append(errs, c.reserved(overridesPath(spec).Child("args").Index(i), flag, arg))
+			errs = append(errs, c.reserved(overridesPath(spec).Child("args").Index(i), flag, abbreviated(arg)))
 		}
 	}
 	for i, flag := range c.overrides().SuppressArgs {
@@ -47,7 +47,7 @@ func validateReservedEnv(c *candidate, spec *field.Path) field.ErrorList {
 	reserved := c.adapter.ReservedEnv()
 	for i, env := range c.overrides().Env {
 		if slices.Contains(reserved, env.Name) {
-			errs = append(errs, c.reserved(overridesPath(spec).Child("env").Index(i).Child("name"), env.Name, env.Name))
+			errs = append(errs, c.reserved(overridesPath(spec).Child("env").Index(i).Child("name"), env.Name, hiddenEnv(env)))
 		}
 	}
 	for i, name := range c.overrides().SuppressEnv {
@@ -60,7 +60,7 @@ func validateReservedEnv(c *candidate, spec *field.Path) field.ErrorList {
 
 // reserved is the error for an entry that touches what is reserved. It carries the entry,
 // which is not printed, so that an edit of the entry counts as a new violation.
-func (c *candidate) reserved(fldPath *field.Path, what, entry string) *field.Error {
+func (c *candidate) reserved(fldPath *field.Path, what string, entry any) *field.Error {
 	err := field.Forbidden(fldPath,
 		fmt.Sprintf("%s is reserved by the adapter %s, which cannot work without it; remove the entry", what, c.adapter.Name()))
 	err.BadValue = entry
@@ -94,27 +94,51 @@ func validateEnvName(name string, fldPath *field.Path) field.ErrorList {
 	}
 	var errs field.ErrorList
 	for _, message := range apivalidation.IsEnvVarName(name) {
-		errs = append(errs, field.Invalid(fldPath, name, message))
+		errs = append(errs, field.Invalid(fldPath, abbreviated(name), message))
 	}
 	return errs
 }
 
+// hiddenEnv is the bad value for an entry as a whole. Values may be secret, and so may be
+// what they are taken from, so only the name is printed.
+func hiddenEnv(env corev1.EnvVar) excerpt {
+	return excerpt{printed: brief(env.Name), whole: wholeEnvOf(env)}
+}
+
+// validateEnvSource checks where the value comes from. Its errors carry the whole entry, so
+// that an edit of the entry counts as a new violation.
 func validateEnvSource(env corev1.EnvVar, fldPath *field.Path) field.ErrorList {
 	if env.ValueFrom == nil {
 		return nil
 	}
 	var errs field.ErrorList
 	if env.Value != "" {
-		errs = append(errs, field.Invalid(fldPath, env.Name, "has both a value and a source; remove one of them"))
+		errs = append(errs, field.Invalid(fldPath, hiddenEnv(env), "has both a value and a source; remove one of them"))
 	}
 	switch sources := envSources(env.ValueFrom); {
 	case len(sources) == 0:
-		errs = append(errs, field.Required(fldPath.Child("valueFrom"), "set exactly one source"))
+		err := field.Required(fldPath.Child("valueFrom"), "set exactly one source")
+		err.BadValue = hiddenEnv(env)
+		errs = append(errs, err)
 	case len(sources) > 1:
-		errs = append(errs, field.Invalid(fldPath.Child("valueFrom"), strings.Join(sources, ", "),
+		both := excerpt{printed: strings.Join(sources, ", "), whole: wholeEnvOf(env)}
+		errs = append(errs, field.Invalid(fldPath.Child("valueFrom"), both,
 			"must have exactly one source; remove the others"))
 	}
-	return errs
+	return append(errs, validateDivisor(env.ValueFrom.ResourceFieldRef, fldPath.Child("valueFrom", "resourceFieldRef", "divisor"))...)
+}
+
+// validateDivisor refuses divisors that API servers hang on when they check a pod that has
+// one.
+func validateDivisor(selector *corev1.ResourceFieldSelector, fldPath *field.Path) field.ErrorList {
+	if selector == nil {
+		return nil
+	}
+	divisor := newExact(selector.Divisor)
+	if divisor.InRange() {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(fldPath, divisor.Shown(), tooLarge)}
 }
 
 // envSources names the sources that are set.

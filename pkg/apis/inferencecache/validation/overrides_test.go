@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache"
 )
@@ -77,6 +78,26 @@ func TestReservedEnv(t *testing.T) {
 	}
 	for _, name := range []string{"VLLM_USE_V1", "LMCACHE_REMOTE_URL", "INFERENCECACHE_FAIL_OPEN", "PYTHONHASHSEED"} {
 		tests = append(tests, ruleTest{name: name, mutate: env(variable(name)), want: first, detail: name})
+	}
+	runRuleTests(t, tests)
+}
+
+const divisorPath = overrides + "env[0].valueFrom.resourceFieldRef.divisor"
+
+func divisorOf(quantity resource.Quantity) corev1.EnvVar {
+	return corev1.EnvVar{Name: "A", ValueFrom: &corev1.EnvVarSource{
+		ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.memory", Divisor: quantity},
+	}}
+}
+
+func TestDivisor(t *testing.T) {
+	t.Parallel()
+	tests := []ruleTest{{name: "left out", mutate: env(divisorOf(resource.Quantity{}))}}
+	for text, want := range map[string][]string{
+		"0": nil, "1": nil, "1Mi": nil, "1m": nil, "1E": nil, "0e2000000001": nil,
+		"1e19": {invalid + divisorPath}, "1e2000000001": {invalid + divisorPath}, "-1e2000000001": {invalid + divisorPath},
+	} {
+		tests = append(tests, ruleTest{name: text, mutate: env(divisorOf(resource.MustParse(text))), want: want})
 	}
 	runRuleTests(t, tests)
 }

@@ -73,9 +73,9 @@ func validateHostMemory(c *candidate, spec *field.Path) field.ErrorList {
 	capacity := newExact(*c.spec.LMCache.HostMemory.Capacity)
 	switch {
 	case capacity.Sign() <= 0:
-		return field.ErrorList{field.Invalid(fldPath, capacity.Spell(), "must be more than 0; leave it out for the default")}
+		return field.ErrorList{field.Invalid(fldPath, capacity.Shown(), "must be more than 0; leave it out for the default")}
 	case !capacity.InRange():
-		return field.ErrorList{field.Invalid(fldPath, capacity.Spell(), tooLarge)}
+		return field.ErrorList{field.Invalid(fldPath, capacity.Shown(), tooLarge)}
 	}
 	return nil
 }

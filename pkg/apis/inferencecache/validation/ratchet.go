@@ -48,6 +48,9 @@ func keyOf(err *field.Error) errorKey {
 // canonicalValue spells a value so that equal values have equal spellings, wherever they
 // are stored: JSON follows pointers and sorts keys.
 func canonicalValue(value any) string {
+	if e, ok := value.(excerpt); ok {
+		value = e.whole
+	}
 	text, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Sprintf("%#v", value)

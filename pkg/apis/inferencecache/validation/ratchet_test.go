@@ -118,6 +118,55 @@ func TestUpdates(t *testing.T) {
 	}
 }
 
+// TestEnvUpdates edits entries of the environment that are bad as a whole. The messages
+// about them stay the same.
+func TestEnvUpdates(t *testing.T) {
+	t.Parallel()
+	const entry = overrides + "env[0]"
+	field := &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}
+	secret := func(key string) *corev1.SecretKeySelector { return &corev1.SecretKeySelector{Key: key} }
+	divisor := func(text string) *corev1.ResourceFieldSelector {
+		return &corev1.ResourceFieldSelector{Divisor: resource.MustParse(text)}
+	}
+	variable := func(value string, source corev1.EnvVarSource) mutation {
+		return env(corev1.EnvVar{Name: "A", Value: value, ValueFrom: &source})
+	}
+	reserved := func(value string) mutation { return env(corev1.EnvVar{Name: "PYTHONHASHSEED", Value: value}) }
+	tests := []update{
+		{name: "value beside a source edited", old: variable("1", corev1.EnvVarSource{FieldRef: field}),
+			new: variable("2", corev1.EnvVarSource{FieldRef: field}), want: []string{invalid + entry}},
+		{name: "source beside a value edited", old: variable("1", corev1.EnvVarSource{SecretKeyRef: secret("a")}),
+			new: variable("1", corev1.EnvVarSource{SecretKeyRef: secret("b")}), want: []string{invalid + entry}},
+		{name: "value beside a source kept", old: variable("1", corev1.EnvVarSource{FieldRef: field}),
+			new: variable("1", corev1.EnvVarSource{FieldRef: field.DeepCopy()})},
+		{name: "one of two sources edited", old: variable("", corev1.EnvVarSource{FieldRef: field, SecretKeyRef: secret("a")}),
+			new: variable("", corev1.EnvVarSource{FieldRef: field, SecretKeyRef: secret("b")}), want: []string{invalid + entry + ".valueFrom"}},
+		{name: "two sources kept", old: variable("", corev1.EnvVarSource{FieldRef: field, SecretKeyRef: secret("a")}),
+			new: variable("", corev1.EnvVarSource{FieldRef: field.DeepCopy(), SecretKeyRef: secret("a")})},
+		{name: "divisor of one of two sources edited", old: variable("", corev1.EnvVarSource{FieldRef: field, ResourceFieldRef: divisor("1Ki")}),
+			new: variable("", corev1.EnvVarSource{FieldRef: field, ResourceFieldRef: divisor("1Mi")}), want: []string{invalid + entry + ".valueFrom"}},
+		{name: "divisor of one of two sources spelt otherwise", old: variable("", corev1.EnvVarSource{FieldRef: field, ResourceFieldRef: divisor("1Ki")}),
+			new: variable("", corev1.EnvVarSource{FieldRef: field, ResourceFieldRef: divisor("1024")})},
+		{name: "entry without a source edited", old: variable("", corev1.EnvVarSource{}),
+			new: env(corev1.EnvVar{Name: "B", ValueFrom: &corev1.EnvVarSource{}}), want: []string{required + entry + ".valueFrom"}},
+		{name: "divisor edited", old: variable("", corev1.EnvVarSource{ResourceFieldRef: divisor("1e2000000001")}),
+			new: variable("", corev1.EnvVarSource{ResourceFieldRef: divisor("1e2000000002")}), want: []string{invalid + divisorPath}},
+		{name: "divisor kept", old: variable("", corev1.EnvVarSource{ResourceFieldRef: divisor("1e2000000001")}),
+			new: variable("", corev1.EnvVarSource{ResourceFieldRef: divisor("1e2000000001")})},
+		{name: "reserved variable edited", old: reserved("1"), new: reserved("2"), want: []string{forbidden + entry + ".name"}},
+		{name: "reserved variable kept", old: reserved("1"), new: reserved("1")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			oldCB, newCB := validBackend(), validBackend()
+			tt.old(oldCB)
+			tt.new(newCB)
+			checkErrors(t, tt.want, Introduced(ValidateCacheBackend(newCB), ValidateCacheBackend(oldCB)))
+		})
+	}
+}
+
 func TestPolicyUpdate(t *testing.T) {
 	t.Parallel()
 	ttl := func(d time.Duration) *inferencecache.CachePolicy {

@@ -25,8 +25,10 @@ func validateEndpointPresence(c *candidate, spec *field.Path) field.ErrorList {
 	blank := strings.TrimSpace(endpoint) == ""
 	switch {
 	case c.managed() && !blank:
-		return field.ErrorList{field.Forbidden(fldPath,
-			fmt.Sprintf("%q would be ignored: the address of a managed tier is published in the status; remove it", endpoint))}
+		err := field.Forbidden(fldPath,
+			fmt.Sprintf("%q would be ignored: the address of a managed tier is published in the status; remove it", brief(endpoint)))
+		err.BadValue = abbreviated(endpoint)
+		return field.ErrorList{err}
 	case c.external() && blank:
 		return field.ErrorList{field.Required(fldPath, "an external tier needs its address; set it to host:port")}
 	}
@@ -42,14 +44,14 @@ func validateEndpointShape(c *candidate, spec *field.Path) field.ErrorList {
 		return nil
 	}
 	if _, err := binding.ParseEndpoint(c.provider, endpoint); err != nil {
-		return field.ErrorList{field.Invalid(spec.Child("remoteStorage", "endpoint"), endpoint, err.Error())}
+		return field.ErrorList{field.Invalid(spec.Child("remoteStorage", "endpoint"), abbreviated(endpoint), err.Error())}
 	}
 	return nil
 }
 
 // validateEndpointNamespace guards the border between namespaces. It does so for endpoints
-// that have other faults too, so that repairing those cannot hide this one. The detail
-// holds the endpoint, which makes another Service of the same foreign namespace a new
+// that have other faults too, so that repairing those cannot hide this one. The error
+// carries the endpoint, which makes another Service of the same foreign namespace a new
 // violation.
 func validateEndpointNamespace(c *candidate, spec *field.Path) field.ErrorList {
 	if c.spec.RemoteStorage == nil || c.spec.AllowCrossNamespace {
@@ -60,9 +62,11 @@ func validateEndpointNamespace(c *candidate, spec *field.Path) field.ErrorList {
 	if !found || namespace == c.namespace {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(spec.Child("remoteStorage", "endpoint"),
+	err := field.Forbidden(spec.Child("remoteStorage", "endpoint"),
 		fmt.Sprintf("%q is a Service of the namespace %q and this object is in %q; use one of this namespace, or set allowCrossNamespace to true",
-			endpoint, namespace, c.namespace))}
+			brief(endpoint), brief(namespace), c.namespace))
+	err.BadValue = abbreviated(endpoint)
+	return field.ErrorList{err}
 }
 
 // block is one of the typed blocks of a remote tier.
@@ -129,7 +133,7 @@ func validateCommand(c *candidate, spec *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, entry := range command {
 		if strings.TrimSpace(entry) == "" {
-			errs = append(errs, field.Invalid(fldPath.Index(i), entry, "must not be blank; remove the entry"))
+			errs = append(errs, field.Invalid(fldPath.Index(i), abbreviated(entry), "must not be blank; remove the entry"))
 		}
 	}
 	return errs

@@ -21,6 +21,10 @@ import (
 // spell the request of a resource as requests.<name>.
 var reservedResourcePrefixes = []string{"kubernetes.io/", "requests."}
 
+// maxPageSize is how long a page size may be at the end of a name. Longer ones are not worth
+// parsing.
+const maxPageSize = 63
+
 // validateResources refuses resources that would make the pods of the selected provider
 // invalid. The ownership does not matter: a block that is in the wrong place is refused
 // as such.
@@ -56,25 +60,24 @@ func validateRequirements(resources *corev1.ResourceRequirements, fldPath *field
 func validateResourceList(list corev1.ResourceList, fldPath *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(list)) {
-		key := fldPath.Key(string(name))
+		key := resourceKey(fldPath, name)
 		value := newExact(list[name])
 		if detail := resourceNameFault(name); detail != "" {
-			errs = append(errs, field.Invalid(key, string(name), detail))
+			errs = append(errs, field.Invalid(key, abbreviated(string(name)), detail))
 		}
 		if value.Sign() < 0 {
-			errs = append(errs, field.Invalid(key, value.Spell(), "must be greater than or equal to 0"))
-		}
-		if !value.InRange() {
-			errs = append(errs, field.Invalid(key, value.Spell(), tooLarge))
+			errs = append(errs, field.Invalid(key, value.Shown(), "must be greater than or equal to 0"))
 		}
 		switch size, isHugePage := pageSize(name); {
+		case !value.InRange():
+			errs = append(errs, field.Invalid(key, value.Shown(), tooLarge))
 		case isHugePage:
 			if size.Sign() > 0 && value.Sign() > 0 && !value.MultipleOf(size) {
-				errs = append(errs, field.Invalid(key, value.Spell(),
-					fmt.Sprintf("must be a multiple of the page size %s", size.Spell())))
+				errs = append(errs, field.Invalid(key, value.Shown(),
+					fmt.Sprintf("must be a multiple of the page size %s", size.Brief())))
 			}
 		case !isStandard(name) && !value.Whole():
-			errs = append(errs, field.Invalid(key, value.Spell(), "must be a whole number: extended resources are not divisible"))
+			errs = append(errs, field.Invalid(key, value.Shown(), "must be a whole number: extended resources are not divisible"))
 		}
 	}
 	return errs
@@ -89,17 +92,18 @@ func validateOvercommit(resources *corev1.ResourceRequirements, fldPath *field.P
 		request := newExact(resources.Requests[name])
 		limitQuantity, limited := resources.Limits[name]
 		limit := newExact(limitQuantity)
+		both := excerpt{printed: limit.Brief(), whole: []string{limit.Spell(), request.Spell()}}
 		switch {
 		case !limited && !isStandard(name):
-			errs = append(errs, field.Invalid(fldPath.Child("requests").Key(string(name)), request.Spell(),
+			errs = append(errs, field.Invalid(resourceKey(fldPath.Child("requests"), name), request.Shown(),
 				"needs an equal limit, since the resource cannot be overcommitted"))
 		case !limited:
 		case isStandard(name) && limit.Cmp(request) < 0:
-			errs = append(errs, field.Invalid(fldPath.Child("limits").Key(string(name)), limit.Spell(),
-				fmt.Sprintf("must not be below the request of %s", request.Spell())))
+			errs = append(errs, field.Invalid(resourceKey(fldPath.Child("limits"), name), both,
+				fmt.Sprintf("must not be below the request of %s", request.Brief())))
 		case !isStandard(name) && limit.Cmp(request) != 0:
-			errs = append(errs, field.Invalid(fldPath.Child("limits").Key(string(name)), limit.Spell(),
-				fmt.Sprintf("must equal the request of %s, since the resource cannot be overcommitted", request.Spell())))
+			errs = append(errs, field.Invalid(resourceKey(fldPath.Child("limits"), name), both,
+				fmt.Sprintf("must equal the request of %s, since the resource cannot be overcommitted", request.Brief())))
 		}
 	}
 	return errs
@@ -114,8 +118,20 @@ func validateClaims(claims []corev1.ResourceClaim, fldPath *field.Path) field.Er
 	for _, claim := range claims {
 		names = append(names, fmt.Sprintf("%q", claim.Name))
 	}
-	return field.ErrorList{field.Forbidden(fldPath,
-		fmt.Sprintf("claims of dynamic resource allocation are not supported; remove %s", strings.Join(names, ", ")))}
+	err := field.Forbidden(fldPath,
+		fmt.Sprintf("claims of dynamic resource allocation are not supported; remove %s", brief(strings.Join(names, ", "))))
+	err.BadValue = claims
+	return field.ErrorList{err}
+}
+
+// resourceKey is the path of an entry. A name that is too long to be one is shortened: it
+// is a fault by itself, which is reported with the whole name.
+func resourceKey(fldPath *field.Path, name corev1.ResourceName) *field.Path {
+	const maxQualifiedName = 253 + len("/") + 63
+	if len(name) > maxQualifiedName {
+		return fldPath.Key(brief(string(name)))
+	}
+	return fldPath.Key(string(name))
 }
 
 func isStandard(name corev1.ResourceName) bool {
@@ -133,6 +149,9 @@ func pageSize(name corev1.ResourceName) (exact, bool) {
 	text, found := strings.CutPrefix(string(name), corev1.ResourceHugePagesPrefix)
 	if !found {
 		return exact{}, false
+	}
+	if len(text) > maxPageSize {
+		return exact{}, true
 	}
 	size, err := resource.ParseQuantity(text)
 	if err != nil {

@@ -40,6 +40,12 @@ func validateConditionsUpdate(newConditions, oldConditions []metav1.Condition) f
 		// The shared check takes conditions to be checked by generated code as well. Ours
 		// are not, and the server would log the difference as a fault.
 		err.CoveredByDeclarative = false
+		switch value := err.BadValue.(type) {
+		case string:
+			err.BadValue = abbreviated(value)
+		case metav1.ConditionStatus:
+			err.BadValue = abbreviated(string(value))
+		}
 	}
 	return errs
 }

@@ -14,9 +14,9 @@ import (
 //
 // HostMemorySpec is a budget of host memory.
 type HostMemorySpecApplyConfiguration struct {
-	// capacity is the amount of host memory, more than 0, for example 32Gi. Engines take
-	// whole gibibytes. When unset, SGLang's worker uses 4Gi and VLLM uses LMCache's own
-	// choice; the value is not filled in.
+	// capacity is the amount of host memory, more than 0 and less than 1e19, for example
+	// 32Gi. Engines take whole gibibytes. When unset, SGLang's worker uses 4Gi and VLLM
+	// uses LMCache's own choice; the value is not filled in.
 	Capacity *resource.Quantity `json:"capacity,omitempty"`
 }
 

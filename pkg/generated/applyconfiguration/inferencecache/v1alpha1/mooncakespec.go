@@ -23,8 +23,9 @@ type MooncakeSpecApplyConfiguration struct {
 	Command []string `json:"command,omitempty"`
 	// resources are the requests and limits of the container. When unset, 4Gi of memory
 	// is requested and 8Gi is the limit; an empty object means neither. Claims are
-	// rejected, quantities must not be negative, limits must not be below requests,
-	// extended resources and huge pages need equal limits and requests in whole units.
+	// rejected, quantities must be at least 0 and less than 1e19, limits must not be below
+	// requests, extended resources and huge pages need equal limits and requests in whole
+	// units.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
 }
 
