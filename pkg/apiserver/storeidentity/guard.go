@@ -50,34 +50,38 @@ type Options struct {
 }
 
 // Guard compares the identity of the store with the one that the cluster knows. Until they agree it has an error for
-// whoever would serve from that store; afterwards it lets everybody through for the life of the process, which has its
-// store open, and only moves the store's epoch on.
+// whoever would serve from that store; afterwards it lets everybody through for as long as that store is
+// there, and moves the store's epoch on.
 type Guard struct {
 	store   store
 	cluster cluster
 	newID   func() string
 	backoff wait.Backoff // between evaluations
 	period  wait.Backoff // between epochs
+	// watchPeriod is the time between looks at a store that is served.
+	watchPeriod time.Duration
 
+	served   storeRecord // the store when it was verified
 	verified chan struct{}
 	mu       sync.Mutex
-	problem  error // nil once verified
+	problem  error // nil while the store is the right one
 }
 
 // New makes a guard that lets nobody through until Run has found the store to be the right one.
 func New(o Options) *Guard {
 	return &Guard{
-		store:    newStore(o.KV, o.Prefix),
-		cluster:  cluster{configMaps: o.ConfigMaps.ConfigMaps(o.Namespace), namespace: o.Namespace},
-		newID:    func() string { return string(uuid.NewUUID()) },
-		backoff:  wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 4 * time.Second},
-		period:   wait.Backoff{Duration: epochPeriod, Jitter: epochJitter},
-		verified: make(chan struct{}),
-		problem:  errUnchecked,
+		store:       newStore(o.KV, o.Prefix),
+		cluster:     cluster{configMaps: o.ConfigMaps.ConfigMaps(o.Namespace), namespace: o.Namespace},
+		newID:       func() string { return string(uuid.NewUUID()) },
+		backoff:     wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 4 * time.Second},
+		period:      wait.Backoff{Duration: epochPeriod, Jitter: epochJitter},
+		watchPeriod: watchPeriod,
+		verified:    make(chan struct{}),
+		problem:     errUnchecked,
 	}
 }
 
-// Run evaluates until the store is verified, and then moves its epoch on until ctx ends. Each round of the former is one
+// Run evaluates until the store is verified, and then watches it and moves its epoch on until ctx ends. Each round of the former is one
 // read of etcd and one of the cluster. Run it once, in the background.
 func (g *Guard) Run(ctx context.Context) {
 	err := g.backoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
@@ -88,7 +92,10 @@ func (g *Guard) Run(ctx context.Context) {
 	if err != nil {
 		return // that of the context, which its owner knows
 	}
+	var group sync.WaitGroup
+	group.Go(func() { g.keepWatching(ctx, g.watchPeriod) })
 	g.keepAdvancing(ctx)
+	group.Wait()
 }
 
 // Verified is closed when the store has been found to be the right one.
@@ -96,7 +103,7 @@ func (g *Guard) Verified() <-chan struct{} {
 	return g.verified
 }
 
-// Err is nil once the store is verified, else what is wrong and the way out. Whoever reads the store by another way than
+// Err is nil while the store is the right one, else what is wrong and the way out. Whoever reads the store by another way than
 // the guarded handler asks here first.
 func (g *Guard) Err() error {
 	g.mu.Lock()
@@ -185,6 +192,7 @@ func (g *Guard) step(ctx context.Context) (done bool, _ error) {
 	log.V(4).Info("Compared the store's identity", "action", next)
 	switch next {
 	case actionServe:
+		g.served = r.store
 		return true, nil
 	case actionCreate:
 		return false, g.store.write(ctx, storeRecord{ID: g.newID()}, r.revision)
