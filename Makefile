@@ -25,6 +25,7 @@ demo: ## Bring up a cluster, apply the samples and show them.
 build: ## Build our binaries into _output/bin.
 	@mkdir -p $(BIN)
 	go build -ldflags '$(LDFLAGS)' -o $(BIN)/inferencecache-apiserver ./cmd/apiserver
+	go build -ldflags '$(LDFLAGS)' -o $(BIN)/inferencecache-controller ./cmd/controller
 
 .PHONY: cluster-programs
 cluster-programs: ## Build the local cluster's programs (about 10 minutes when the Go build cache is cold).
@@ -34,7 +35,8 @@ cluster-programs: ## Build the local cluster's programs (about 10 minutes when t
 
 .PHONY: up
 up: build cluster-programs ## Start a Kubernetes control plane with our processes and leave it running.
-	@$(BIN)/cluster up --apiserver-bin $(BIN)/inferencecache-apiserver --apiserver-args '$(APISERVER_ARGS)' --controller-args '$(CONTROLLER_ARGS)'
+	@$(BIN)/cluster up --apiserver-bin $(BIN)/inferencecache-apiserver --apiserver-args '$(APISERVER_ARGS)' \
+		--controller-bin $(BIN)/inferencecache-controller --controller-args '$(CONTROLLER_ARGS)'
 
 .PHONY: down
 down: ## Stop what 'make up' started.

@@ -20,7 +20,7 @@ fi
 raced=() plain=()
 for package in $(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...); do
   case "${package}" in
-    */test/e2e | */test/disruption | */test/wiring) continue ;;
+    */test/controller | */test/disruption | */test/e2e | */test/wiring) continue ;;
   esac
   if go list -deps -test "${package}" | grep -qxE 'k8s.io/apiserver/pkg/server|go.etcd.io/etcd/server/v3/embed'; then
     plain+=("${package}")
@@ -32,7 +32,9 @@ go test "${race[@]}" "${raced[@]}"
 go test "${plain[@]}"
 (cd hack/cluster && go test ./...)
 
-# The API server is a process of its own here, so these link neither.
-go test -timeout 15m "${race[@]}" ./test/e2e
-go test -timeout 15m ./test/disruption
-go test -timeout 15m ./test/wiring
+# The API server is a process of its own here, so these link neither. go test cannot see when
+# it has changed, so no result is taken from the cache.
+go test -count=1 -timeout 15m "${race[@]}" ./test/e2e
+go test -count=1 -timeout 15m ./test/disruption
+go test -count=1 -timeout 15m ./test/wiring
+go test -count=1 -timeout 15m ./test/controller

@@ -21,7 +21,8 @@ const module = "inferencecache.io/inferencecache/"
 // entry that ends with a slash stands for everything below it. Imports point down only: a
 // package may appear to the right of those that stand above it and not of those below.
 var allowed = map[string][]string{
-	"cmd/apiserver": {"pkg/apiserver", "pkg/version"},
+	"cmd/apiserver":  {"pkg/apiserver", "pkg/version"},
+	"cmd/controller": {"pkg/apis/inferencecache/v1alpha1", "pkg/controllers/", "pkg/version"},
 
 	"pkg/apiserver": {
 		"pkg/adapters/engine", "pkg/admission/pod", "pkg/apis/inferencecache/", "pkg/apiserver/etcd",

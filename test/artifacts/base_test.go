@@ -31,6 +31,7 @@ import (
 const (
 	systemNamespace = "inference-cache-system"
 	serverName      = "inference-cache-apiserver"
+	controllerName  = "inference-cache-controller"
 )
 
 // base is every object of artifacts/base, decoded strictly.
@@ -290,124 +291,6 @@ func wantIngress() []networkingv1.NetworkPolicyIngressRule {
 			{IPBlock: &networkingv1.IPBlock{CIDR: "0.0.0.0/0"}},
 			{IPBlock: &networkingv1.IPBlock{CIDR: "::/0"}},
 		}},
-	}
-}
-
-func TestRBACHasNoWildcards(t *testing.T) {
-	objects := base(t)
-	var rules []rbacv1.PolicyRule
-	for _, role := range only[*rbacv1.ClusterRole](objects) {
-		rules = append(rules, role.Rules...)
-	}
-	for _, role := range only[*rbacv1.Role](objects) {
-		rules = append(rules, role.Rules...)
-	}
-	if len(rules) == 0 {
-		t.Fatal("no rules")
-	}
-	for _, rule := range rules {
-		for _, value := range slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs, rule.ResourceNames) {
-			if strings.Contains(value, "*") {
-				t.Errorf("wildcard in %v", rule)
-			}
-		}
-		if len(rule.NonResourceURLs) != 0 {
-			t.Errorf("URLs in %v", rule)
-		}
-	}
-}
-
-// TestServerAccount pins all that the server may do: more is a decision, not a slip.
-func TestServerAccount(t *testing.T) {
-	objects := base(t)
-	account := one[*corev1.ServiceAccount](t, objects)
-	pod := one[*appsv1.StatefulSet](t, objects).Spec.Template.Spec
-	if account.Namespace != systemNamespace || pod.ServiceAccountName != account.Name {
-		t.Errorf("the pod runs as %s, the account is %s/%s", pod.ServiceAccountName, account.Namespace, account.Name)
-	}
-	want := []rbacv1.Subject{{Kind: "ServiceAccount", Name: account.Name, Namespace: account.Namespace}}
-	bound := map[string]bool{}
-	for _, binding := range only[*rbacv1.ClusterRoleBinding](objects) {
-		if diff := cmp.Diff(want, binding.Subjects); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", binding.Name, diff)
-		}
-		bound[binding.RoleRef.Kind+" "+binding.RoleRef.Name] = true
-	}
-	for _, binding := range only[*rbacv1.RoleBinding](objects) {
-		if diff := cmp.Diff(want, binding.Subjects); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", binding.Name, diff)
-		}
-		bound[binding.RoleRef.Kind+" "+binding.Namespace+"/"+binding.RoleRef.Name] = true
-	}
-	if diff := cmp.Diff(map[string]bool{
-		"ClusterRole system:auth-delegator":                          true,
-		"ClusterRole " + serverName:                                  true,
-		"Role kube-system/extension-apiserver-authentication-reader": true,
-		"Role " + systemNamespace + "/" + serverName:                 true,
-	}, bound); diff != "" {
-		t.Errorf("bindings (-want +got):\n%s", diff)
-	}
-
-	role := one[*rbacv1.Role](t, objects)
-	if diff := cmp.Diff([]rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}},
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"inference-cache-store"},
-			Verbs: []string{"get", "update"}},
-	}, role.Rules); diff != "" {
-		t.Errorf("role (-want +got):\n%s", diff)
-	}
-	for _, role := range only[*rbacv1.ClusterRole](objects) {
-		if role.Name != serverName {
-			continue
-		}
-		for _, rule := range role.Rules {
-			if len(rule.Resources) == 1 && slices.Equal(rule.Verbs, serverWrites[rule.Resources[0]]) {
-				continue
-			}
-			for _, verb := range rule.Verbs {
-				if !slices.Contains([]string{"get", "list", "watch"}, verb) {
-					t.Errorf("the server may %s %v", verb, rule.Resources)
-				}
-			}
-		}
-	}
-}
-
-// serverWrites are the only writes of the server in the whole cluster.
-var serverWrites = map[string][]string{
-	"flowschemas/status":    {"patch"},
-	"resourcequotas/status": {"update"},
-}
-
-func TestUserRoles(t *testing.T) {
-	resources := []string{"cachebackends", "cachepolicies", "cachetenants"}
-	statuses := []string{"cachebackends/status", "cachepolicies/status", "cachetenants/status"}
-	aggregate := func(role string) string { return "rbac.authorization.k8s.io/aggregate-to-" + role }
-	rules := func(verbs ...string) []rbacv1.PolicyRule {
-		group := []string{v1alpha1.GroupName}
-		return []rbacv1.PolicyRule{
-			{APIGroups: group, Resources: resources, Verbs: verbs},
-			{APIGroups: group, Resources: statuses, Verbs: []string{"get"}},
-		}
-	}
-	want := map[string]rbacv1.ClusterRole{
-		"inference-cache-viewer": {
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{aggregate("view"): "true"}},
-			Rules:      rules("get", "list", "watch"),
-		},
-		"inference-cache-editor": {
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{aggregate("edit"): "true", aggregate("admin"): "true"}},
-			Rules:      rules("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
-		},
-	}
-	got := map[string]rbacv1.ClusterRole{}
-	for _, role := range only[*rbacv1.ClusterRole](base(t)) {
-		if role.Name != serverName {
-			got[role.Name] = rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Labels: role.Labels}, Rules: role.Rules}
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("roles (-want +got):\n%s", diff)
 	}
 }
 

@@ -199,7 +199,7 @@ func (s *supervisor) startFollowers(ctx context.Context) error {
 			"--leader-elect=false", "--kube-api-qps=200", "--kube-api-burst=400",
 		}},
 		{name: "kwok", user: "kwok", groups: []string{"system:masters"}, args: []string{
-			"--manage-all-nodes=true", "--node-ip=127.0.0.1", "--node-port=0", "--server-address=", "--cidr=" + podRange, "--config=" + stagesFile,
+			"--manage-all-nodes=true", "--node-lease-duration-seconds=40", "--node-ip=127.0.0.1", "--node-port=0", "--server-address=", "--cidr=" + podRange, "--config=" + stagesFile,
 		}},
 	}
 	for i := range followers {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"inferencecache.io/inferencecache/pkg/adapters/storage"
 )
 
 // Observation is all that one pass reads besides the backend itself. Whatever could not be
@@ -15,6 +17,8 @@ import (
 type Observation struct {
 	// Applied is how the writes to the backend's own objects ended. Managed only.
 	Applied Applied
+	// Replicas says how many replicas the workload is to have. Managed only.
+	Replicas storage.Replicas
 	// Workload is the live workload of spec.deploymentKind, read after the writes. Managed
 	// only.
 	Workload Workload
@@ -69,8 +73,8 @@ type Workload struct {
 	// Deadline is how long pods may take to become available.
 	Deadline time.Duration
 
-	// PodsListed says that UnreadyPods was read. There is no need to list pods while
-	// AvailableReplicas is what is wanted.
+	// PodsListed says that UnreadyPods was read and is not ahead of the numbers above. There
+	// is no need to list pods while AvailableReplicas is what is wanted.
 	PodsListed bool
 	// UnreadyPods are the workload's pods that are not Ready and not being deleted.
 	UnreadyPods []UnreadyPod

@@ -15,6 +15,7 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"inferencecache.io/inferencecache/pkg/adapters"
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
 )
 
@@ -61,6 +62,13 @@ func (s *story) drain() *story {
 func (s *story) pass(observation Observation) Decision {
 	s.Helper()
 	before := s.backend.DeepCopy()
+	if Classify(s.backend).Path == adapters.Managed {
+		rendered, err := render(s.backend)
+		if err != nil {
+			s.Fatal(err)
+		}
+		observation.Replicas = rendered.Replicas
+	}
 	decision := Decide(s.backend, observation, s.now)
 	if diff := cmp.Diff(before, s.backend); diff != "" {
 		s.Fatalf("the backend was changed (-before +after):\n%s", diff)

@@ -135,36 +135,12 @@ func (r rollout) starting() bool {
 	return young >= r.want-w.AvailableReplicas
 }
 
-// wantedReplicas is the number of replicas that make the backend ready. While autoscaling
-// is on it is the autoscaler's, which writes to the live workload.
-func wantedReplicas(backend *v1alpha1.CacheBackend, workload Workload) int32 {
-	want := replicasOrOne(backend.Spec.Replicas)
-	if autoscaling := backend.Spec.Autoscaling; autoscaling != nil {
-		want = replicasOrOne(autoscaling.MinReplicas)
-		if workload.Exists {
-			want = workload.DesiredReplicas
-		}
+// wantedReplicas is the number of replicas that make the backend ready.
+func wantedReplicas(replicas storage.Replicas, workload Workload) int32 {
+	if !workload.Exists {
+		return replicas.OnCreate()
 	}
-	if singleton(backend) {
-		want = min(want, 1)
-	}
-	return want
-}
-
-// singleton says whether the backend's tier must not have more than one replica, whatever
-// a stored spec may ask for.
-func singleton(backend *v1alpha1.CacheBackend) bool {
-	remote := backend.Spec.RemoteStorage
-	if remote == nil {
-		return false
-	}
-	provider, known := storage.Lookup(remote.Provider)
-	return known && provider.Singleton(storage.Usage{
-		Runtime:   backend.Spec.Runtime,
-		Type:      backend.Spec.Type,
-		Mode:      integrationMode(backend),
-		Ownership: remote.Ownership,
-	})
+	return replicas.Want(&workload.DesiredReplicas)
 }
 
 // stuck says whether a status reports a workload that is stuck without enough replicas.

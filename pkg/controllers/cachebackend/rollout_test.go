@@ -181,7 +181,11 @@ func TestWantedReplicas(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := wantedReplicas(newBackend(tt.changes...), tt.workload); got != tt.want {
+			rendered, err := render(newBackend(tt.changes...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := wantedReplicas(rendered.Replicas, tt.workload); got != tt.want {
 				t.Errorf("got %d, want %d", got, tt.want)
 			}
 		})

@@ -93,7 +93,7 @@ func (p *pass) rollout() rollout {
 		name:          p.backend.Name,
 		applied:       p.observation.Applied,
 		workload:      p.observation.Workload,
-		want:          wantedReplicas(p.backend, p.observation.Workload),
+		want:          wantedReplicas(p.observation.Replicas, p.observation.Workload),
 		everAvailable: p.next.FirstAvailableAt != nil,
 		stuck:         stuck(p.stored),
 		now:           p.now,

@@ -1,0 +1,75 @@
+// Copyright The Inference Cache Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// TestFlags: manifests and charts are written against these. One of the flags goes through a global of its library, so the
+// tests of this file do not run in parallel.
+func TestFlags(t *testing.T) {
+	logging := pflag.NewFlagSet("", pflag.ContinueOnError)
+	logsapi.AddFlags(logs.NewOptions(), logging)
+	defaults := map[string]string{}
+	newCommand().Flags().VisitAll(func(flag *pflag.Flag) {
+		if logging.Lookup(flag.Name) == nil {
+			defaults[flag.Name] = flag.DefValue
+		}
+	})
+	if diff := cmp.Diff(map[string]string{
+		"metrics-bind-address": ":8080", "metrics-secure": "false", "enable-http2": "false",
+		"health-probe-bind-address": ":8081", "leader-elect": "false", "kubeconfig": "",
+	}, defaults); diff != "" {
+		t.Errorf("flags (-want +got):\n%s", diff)
+	}
+}
+
+// TestManifest: the pod's arguments exist, and its ports are where the program listens.
+func TestManifest(t *testing.T) {
+	data, err := os.ReadFile("../../artifacts/base/controller-deployment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var deployment appsv1.Deployment
+	if err := yaml.UnmarshalStrict(data, &deployment); err != nil {
+		t.Fatal(err)
+	}
+	pod := deployment.Spec.Template.Spec
+	if limit := *pod.TerminationGracePeriodSeconds; shutdownTimeout.Seconds() >= float64(limit) {
+		t.Errorf("passes may take %s at the end, the pod is killed after %d s", shutdownTimeout, limit)
+	}
+	cmd := newCommand()
+	if err := cmd.ParseFlags(pod.Containers[0].Args); err != nil {
+		t.Fatal(err)
+	}
+	listens := map[string]string{
+		"metrics": cmd.Flag("metrics-bind-address").Value.String(), "probe": cmd.Flag("health-probe-bind-address").Value.String(),
+	}
+	if diff := cmp.Diff(map[string]string{"metrics": ":8080", "probe": ":8081"}, listens); diff != "" {
+		t.Errorf("addresses (-want +got):\n%s", diff)
+	}
+	ports := map[string]int32{}
+	for _, port := range pod.Containers[0].Ports {
+		ports[port.Name] = port.ContainerPort
+	}
+	if diff := cmp.Diff(map[string]int32{"metrics": 8080, "probe": 8081}, ports); diff != "" {
+		t.Errorf("ports (-want +got):\n%s", diff)
+	}
+	if cmd.Flag("leader-elect").Value.String() != "true" || pod.SecurityContext.RunAsNonRoot == nil {
+		t.Error("the pod does not elect a leader or may run as root")
+	}
+	if diff := cmp.Diff([]corev1.Capability{"ALL"}, pod.Containers[0].SecurityContext.Capabilities.Drop); diff != "" {
+		t.Errorf("dropped capabilities (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,95 @@
+// Copyright The Inference Cache Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
+	"inferencecache.io/inferencecache/pkg/controllers/cachebackend"
+)
+
+// The lock is in the namespace that the manifests give the controller the right to.
+const (
+	lockName      = "inference-cache-controller-leader-lock"
+	lockNamespace = "inference-cache-system"
+)
+
+// shutdownTimeout is for passes that are under way. It is below the grace period of the pod.
+const shutdownTimeout = 8 * time.Second
+
+type options struct {
+	metricsAddress string
+	metricsSecure  bool
+	enableHTTP2    bool
+	probeAddress   string
+	leaderElect    bool
+}
+
+func (o *options) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "Address that metrics are served on; 0 turns them off.")
+	flags.BoolVar(&o.metricsSecure, "metrics-secure", false, "Serve metrics over HTTPS, with a certificate made at the start.")
+	flags.BoolVar(&o.enableHTTP2, "enable-http2", false, "Allow HTTP/2 where metrics are served over HTTPS.")
+	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address that /healthz and /readyz are served on.")
+	flags.BoolVar(&o.leaderElect, "leader-elect", false, "Work only while holding the lease "+lockNamespace+"/"+lockName+".")
+}
+
+func (o *options) metrics() metricsserver.Options {
+	metrics := metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: o.metricsSecure}
+	if !o.enableHTTP2 {
+		metrics.TLSOpts = []func(*tls.Config){func(config *tls.Config) { config.NextProtos = []string{"http/1.1"} }}
+	}
+	return metrics
+}
+
+func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
+	manager, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        newScheme(),
+		Cache:                         cachebackend.CacheOptions(),
+		Metrics:                       o.metrics(),
+		HealthProbeBindAddress:        o.probeAddress,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              lockName,
+		LeaderElectionNamespace:       lockNamespace,
+		LeaderElectionReleaseOnCancel: true, // The process ends as soon as the manager does.
+		GracefulShutdownTimeout:       new(shutdownTimeout),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating manager: %w", err)
+	}
+	if err := manager.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("adding health check: %w", err)
+	}
+	if err := manager.AddReadyzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("adding readiness check: %w", err)
+	}
+	if err := cachebackend.Add(manager); err != nil {
+		return nil, fmt.Errorf("adding %s: %w", cachebackend.Name, err)
+	}
+	return manager, nil
+}
+
+// newScheme has our kinds and those that the controllers read or write.
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, install := range []func(*runtime.Scheme) error{
+		v1alpha1.Install, corev1.AddToScheme, appsv1.AddToScheme, autoscalingv2.AddToScheme,
+	} {
+		utilruntime.Must(install(scheme))
+	}
+	return scheme
+}
