@@ -49,6 +49,8 @@ type Options struct {
 	EtcdQuotaBytes int64
 	// Webhook says how the Pod webhook is served.
 	Webhook WebhookOptions
+	// CacheServer says where CacheIndex comes from.
+	CacheServer CacheServerOptions
 	// Namespace is the namespace of the server itself, in which it keeps the identity of
 	// its store.
 	Namespace string
@@ -63,6 +65,7 @@ func NewOptions() *Options {
 		DataDir:        defaultDataDir,
 		EtcdQuotaBytes: etcd.DefaultQuotaBytes,
 		Webhook:        newWebhookOptions(),
+		CacheServer:    newCacheServerOptions(),
 		Namespace:      defaultNamespace,
 	}
 	o.Recommended.Etcd.StorageConfig.EncodeVersioner = runtime.NewMultiGroupVersioner(
@@ -85,6 +88,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.Int64Var(&o.EtcdQuotaBytes, "etcd-quota-bytes", o.EtcdQuotaBytes,
 		"Size of the embedded etcd's database, in bytes, above which it refuses writes.")
 	o.Webhook.addFlags(flags)
+	o.CacheServer.addFlags(flags)
 	flags.StringVar(&o.Namespace, "namespace", o.Namespace,
 		"Namespace of this server, in which it keeps the identity of its store.")
 }
@@ -118,6 +122,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, fmt.Errorf("--storage-media-type must be %s, not %s", runtime.ContentTypeJSON, mediaType))
 	}
 	errs = append(errs, o.Webhook.validate(o.Recommended.SecureServing.BindPort)...)
+	errs = append(errs, o.CacheServer.validate()...)
 	errs = append(errs, recommended.Validate()...)
 	errs = append(errs, o.ServerRun.Validate()...)
 	return utilerrors.NewAggregate(errs)

@@ -18,6 +18,7 @@ import (
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
 	"inferencecache.io/inferencecache/pkg/apiserver/etcd"
 	"inferencecache.io/inferencecache/pkg/registry/cachebackend"
+	"inferencecache.io/inferencecache/pkg/registry/cacheindex"
 	"inferencecache.io/inferencecache/pkg/registry/cachepolicy"
 	"inferencecache.io/inferencecache/pkg/registry/cachetenant"
 	"inferencecache.io/inferencecache/pkg/version"
@@ -58,7 +59,7 @@ func New(ctx context.Context, o *Options) (_ *Server, err error) {
 	if s.store != nil {
 		s.generic.Handler.NonGoRestfulMux.Handle("/metrics/etcd", etcd.MetricsHandler())
 	}
-	backends, err := s.installAPI()
+	backends, err := s.installAPI(o)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func New(ctx context.Context, o *Options) (_ *Server, err error) {
 }
 
 // installAPI serves the kinds of the group. It returns the live view of the backends.
-func (s *Server) installAPI() (cachebackend.Live, error) {
+func (s *Server) installAPI(o *Options) (cachebackend.Live, error) {
 	var none cachebackend.Live
 	options := s.config.generic.RESTOptionsGetter
 	backends, backendStatus, live, err := cachebackend.NewREST(Scheme, options, clock.RealClock{})
@@ -90,12 +91,17 @@ func (s *Server) installAPI() (cachebackend.Live, error) {
 	if err != nil {
 		return none, fmt.Errorf("making the storage of cachetenants: %w", err)
 	}
+	cacheServer, err := o.CacheServer.server()
+	if err != nil {
+		return none, err
+	}
 
 	group := genericapiserver.NewDefaultAPIGroupInfo(v1alpha1.GroupName, Scheme, metav1.ParameterCodec, Codecs)
 	group.NegotiatedSerializer = withoutProtobuf{group.NegotiatedSerializer}
 	group.VersionedResourcesStorageMap[v1alpha1.APIVersion.Version] = map[string]rest.Storage{
 		"cachebackends":        backends,
 		"cachebackends/status": backendStatus,
+		"cacheindices":         cacheindex.NewREST(cacheServer, o.CacheServer.SnapshotURL, clock.RealClock{}),
 		"cachepolicies":        policies,
 		"cachepolicies/status": policyStatus,
 		"cachetenants":         tenants,

@@ -21,7 +21,7 @@ import (
 
 // startAlone runs a server with an embedded etcd and no cluster around it, and returns
 // how to reach it. It is stopped when the test ends.
-func startAlone(t *testing.T) *restclient.Config {
+func startAlone(t *testing.T, configure ...func(*Options)) *restclient.Config {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -38,6 +38,9 @@ func startAlone(t *testing.T) *restclient.Config {
 	options.Recommended.SecureServing.Listener = listener
 	options.Recommended.SecureServing.BindAddress = net.IPv4(127, 0, 0, 1)
 	options.Recommended.SecureServing.ServerCert.CertDirectory = t.TempDir()
+	for _, configure := range configure {
+		configure(options)
+	}
 	if err := options.Validate(); err != nil {
 		t.Fatal(err)
 	}

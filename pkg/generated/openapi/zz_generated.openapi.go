@@ -1603,7 +1603,7 @@ func schema_pkg_apis_inferencecache_v1alpha1_IndexReplica(ref common.ReferenceCa
 				Properties: map[string]spec.Schema{
 					"id": {
 						SchemaProps: spec.SchemaProps{
-							Description: "id identifies the replica, tenant included.",
+							Description: "id is the name of the engine pod. Of two pods with one name the one of the tenant that comes last by name is shown.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1611,7 +1611,7 @@ func schema_pkg_apis_inferencecache_v1alpha1_IndexReplica(ref common.ReferenceCa
 					},
 					"tenant": {
 						SchemaProps: spec.SchemaProps{
-							Description: "tenant is the tenant that the replica reports for.",
+							Description: "tenant is the tenant that the replica reports for, the namespace of the pod.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1632,7 +1632,7 @@ func schema_pkg_apis_inferencecache_v1alpha1_IndexReplica(ref common.ReferenceCa
 					},
 					"pressure": {
 						SchemaProps: spec.SchemaProps{
-							Description: "pressure is the replica's own word for how full its cache is.",
+							Description: "pressure says how loaded the replica is, from 0 to 1.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

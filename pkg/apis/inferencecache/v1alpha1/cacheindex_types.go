@@ -79,11 +79,12 @@ type CacheIndexStatus struct {
 
 // IndexReplica is an engine replica that the cache server knows.
 type IndexReplica struct {
-	// id identifies the replica, tenant included.
+	// id is the name of the engine pod. Of two pods with one name the one of the tenant that
+	// comes last by name is shown.
 	// +required
 	ID string `json:"id"`
 
-	// tenant is the tenant that the replica reports for.
+	// tenant is the tenant that the replica reports for, the namespace of the pod.
 	// +optional
 	Tenant string `json:"tenant,omitempty"`
 
@@ -96,7 +97,7 @@ type IndexReplica struct {
 	// +optional
 	HitRate *string `json:"hitRate,omitempty"`
 
-	// pressure is the replica's own word for how full its cache is.
+	// pressure says how loaded the replica is, from 0 to 1.
 	// +optional
 	Pressure string `json:"pressure,omitempty"`
 
