@@ -35,7 +35,7 @@ type Decider struct {
 // Decide returns what is to become of a pod that is created in a namespace. The pod is not
 // changed.
 func (d *Decider) Decide(ctx context.Context, pod *corev1.Pod, namespace string) Decision {
-	if optsOut(pod.Annotations) {
+	if engine.OptsOut(pod.Annotations) {
 		return Decision{Outcome: Skipped, Reason: ReasonSkipped, Pod: markSkipped(pod),
 			Message: "the pod asks to be left alone by its annotation inferencecache.io/skip-inject"}
 	}

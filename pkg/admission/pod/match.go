@@ -5,11 +5,9 @@ package pod
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache"
-	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
 )
 
 // match returns the backends that select a pod, the first by name first. A backend without
@@ -35,17 +33,4 @@ func selects(selector *inferencecache.EngineSelector, podLabels map[string]strin
 		}
 	}
 	return true
-}
-
-// optsOut says whether a pod asks to be left alone. Anything but a clear no counts as a
-// yes: whoever writes the annotation wants something.
-func optsOut(annotations map[string]string) bool {
-	value := annotations[v1alpha1.AnnotationSkipInject]
-	if value == "" {
-		return false
-	}
-	if parsed, err := strconv.ParseBool(value); err == nil {
-		return parsed
-	}
-	return !slices.Contains([]string{"no", "off", "disable", "disabled"}, strings.ToLower(value))
 }

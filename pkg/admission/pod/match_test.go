@@ -10,25 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache"
-	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
 )
-
-func TestOptsOut(t *testing.T) {
-	t.Parallel()
-	for want, values := range map[bool][]string{
-		false: {"", "0", "f", "F", "false", "FALSE", "False", "no", "No", "OFF", "disable", "Disabled"},
-		true:  {"1", "t", "T", "TRUE", "true", "True", "yes", "n", "fAlse", " false", "please do not"},
-	} {
-		for _, value := range values {
-			if got := optsOut(map[string]string{v1alpha1.AnnotationSkipInject: value}); got != want {
-				t.Errorf("%q: got %v, want %v", value, got, want)
-			}
-		}
-	}
-	if optsOut(nil) {
-		t.Error("a pod without annotations opts out")
-	}
-}
 
 func TestMatch(t *testing.T) {
 	t.Parallel()
