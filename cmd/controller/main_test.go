@@ -5,6 +5,8 @@ package main
 
 import (
 	"os"
+	"path"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,13 +32,19 @@ func TestFlags(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{
 		"metrics-bind-address": ":8080", "metrics-secure": "false", "enable-http2": "false",
 		"health-probe-bind-address": ":8081", "leader-elect": "false", "kubeconfig": "",
+		"server-snapshot-url": "http://inference-cache-server:8081/snapshot", "cacheindex-refresh-interval": "30s",
+		"server-probe-url":  "http://inference-cache-server:8081/probe",
+		"server-policy-url": "http://inference-cache-server:8081/policy", "cachepolicy-push-interval": "30s",
+		"server-token-file": "/var/run/secrets/inferencecache.io/controller-token/token",
+		"policy-token-file": "/var/run/secrets/inferencecache.io/policy-token/token",
+		"server-ca-file":    "", "server-tls-server-name": "",
 	}, defaults); diff != "" {
 		t.Errorf("flags (-want +got):\n%s", diff)
 	}
 }
 
-// TestManifest: the pod's arguments exist, and its ports are where the program listens.
-func TestManifest(t *testing.T) {
+func readDeployment(t *testing.T) *appsv1.Deployment {
+	t.Helper()
 	data, err := os.ReadFile("../../artifacts/base/controller-deployment.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +53,12 @@ func TestManifest(t *testing.T) {
 	if err := yaml.UnmarshalStrict(data, &deployment); err != nil {
 		t.Fatal(err)
 	}
-	pod := deployment.Spec.Template.Spec
+	return &deployment
+}
+
+// TestManifest: the pod's arguments exist, and its ports are where the program listens.
+func TestManifest(t *testing.T) {
+	pod := readDeployment(t).Spec.Template.Spec
 	if limit := *pod.TerminationGracePeriodSeconds; shutdownTimeout.Seconds() >= float64(limit) {
 		t.Errorf("passes may take %s at the end, the pod is killed after %d s", shutdownTimeout, limit)
 	}
@@ -71,5 +84,57 @@ func TestManifest(t *testing.T) {
 	}
 	if diff := cmp.Diff([]corev1.Capability{"ALL"}, pod.Containers[0].SecurityContext.Capabilities.Drop); diff != "" {
 		t.Errorf("dropped capabilities (-want +got):\n%s", diff)
+	}
+}
+
+// TestTokensInManifest: the tokens are where the program reads them, for the audiences that the cache server asks for.
+func TestTokensInManifest(t *testing.T) {
+	pod := readDeployment(t).Spec.Template.Spec
+	projected := map[string]corev1.ServiceAccountTokenProjection{}
+	for _, volume := range pod.Volumes {
+		if volume.Projected != nil && len(volume.Projected.Sources) == 1 {
+			projected[volume.Name] = *volume.Projected.Sources[0].ServiceAccountToken
+		}
+	}
+	got := map[string]corev1.ServiceAccountTokenProjection{}
+	for _, mount := range pod.Containers[0].VolumeMounts {
+		token := projected[mount.Name]
+		got[path.Join(mount.MountPath, token.Path)] = token
+		if !mount.ReadOnly {
+			t.Errorf("%s can be written", mount.MountPath)
+		}
+	}
+	flags := newCommand().Flags()
+	want := map[string]corev1.ServiceAccountTokenProjection{
+		flags.Lookup("server-token-file").DefValue: {Audience: "inferencecache.io/controller", ExpirationSeconds: new(int64(3600)), Path: "token"},
+		flags.Lookup("policy-token-file").DefValue: {Audience: "inferencecache.io/policy", ExpirationSeconds: new(int64(3600)), Path: "token"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("tokens (-want +got):\n%s", diff)
+	}
+}
+
+func TestCacheServerURLs(t *testing.T) {
+	for name, tt := range map[string]struct {
+		args []string
+		want string // Part of the error, empty for none.
+	}{
+		"defaults":          {nil, ""},
+		"no probe":          {[]string{"--server-probe-url="}, ""},
+		"no snapshot":       {[]string{"--server-snapshot-url="}, "--server-snapshot-url"},
+		"no policy":         {[]string{"--server-policy-url="}, "--server-policy-url"},
+		"unusable snapshot": {[]string{"--server-snapshot-url=server/snapshot"}, "--server-snapshot-url"},
+		"unusable policy":   {[]string{"--server-policy-url=ftp://server/policy"}, "--server-policy-url"},
+	} {
+		var o cacheServerOptions
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		o.addFlags(flags)
+		if err := flags.Parse(tt.args); err != nil {
+			t.Fatal(err)
+		}
+		_, err := o.clients()
+		if (err == nil) != (tt.want == "") || (err != nil && !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: the error is %v", name, err)
+		}
 	}
 }

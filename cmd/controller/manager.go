@@ -6,6 +6,7 @@ package main
 import (
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -16,11 +17,16 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
 	"inferencecache.io/inferencecache/pkg/controllers/cachebackend"
+	"inferencecache.io/inferencecache/pkg/controllers/enginepod"
+	"inferencecache.io/inferencecache/pkg/controllers/participation"
+	"inferencecache.io/inferencecache/pkg/controllers/policy"
 )
 
 // The lock is in the namespace that the manifests give the controller the right to.
@@ -32,12 +38,17 @@ const (
 // shutdownTimeout is for passes that are under way. It is below the grace period of the pod.
 const shutdownTimeout = 8 * time.Second
 
+// passTimeout keeps an API server that takes requests and never answers from holding up
+// workers for ever. It is far above what a pass takes, a probe that times out included.
+const passTimeout = time.Minute
+
 type options struct {
 	metricsAddress string
 	metricsSecure  bool
 	enableHTTP2    bool
 	probeAddress   string
 	leaderElect    bool
+	cacheServer    cacheServerOptions
 }
 
 func (o *options) addFlags(flags *pflag.FlagSet) {
@@ -46,6 +57,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.enableHTTP2, "enable-http2", false, "Allow HTTP/2 where metrics are served over HTTPS.")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address that /healthz and /readyz are served on.")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "Work only while holding the lease "+lockNamespace+"/"+lockName+".")
+	o.cacheServer.addFlags(flags)
 }
 
 func (o *options) metrics() metricsserver.Options {
@@ -57,9 +69,14 @@ func (o *options) metrics() metricsserver.Options {
 }
 
 func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
+	clients, err := o.cacheServer.clients()
+	if err != nil {
+		return nil, err
+	}
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        newScheme(),
-		Cache:                         cachebackend.CacheOptions(),
+		Cache:                         cacheOptions(),
+		Controller:                    ctrlconfig.Controller{ReconciliationTimeout: passTimeout},
 		Metrics:                       o.metrics(),
 		HealthProbeBindAddress:        o.probeAddress,
 		LeaderElection:                o.leaderElect,
@@ -77,10 +94,26 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 	if err := manager.AddReadyzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("adding readiness check: %w", err)
 	}
-	if err := cachebackend.Add(manager); err != nil {
+	if err := cachebackend.Add(manager, cachebackend.Options{Prober: clients.prober}); err != nil {
 		return nil, fmt.Errorf("adding %s: %w", cachebackend.Name, err)
 	}
+	if err := enginepod.Add(manager); err != nil {
+		return nil, fmt.Errorf("adding %s: %w", enginepod.Name, err)
+	}
+	if err := participation.Add(manager, clients.snapshot, o.cacheServer.snapshotInterval); err != nil {
+		return nil, fmt.Errorf("adding %s: %w", participation.Name, err)
+	}
+	if err := policy.Add(manager, clients.policy, o.cacheServer.policyInterval); err != nil {
+		return nil, fmt.Errorf("adding %s: %w", policy.Name, err)
+	}
 	return manager, nil
+}
+
+// cacheOptions bound what the cache holds of each kind.
+func cacheOptions() cache.Options {
+	options := cachebackend.CacheOptions()
+	maps.Copy(options.ByObject, enginepod.CacheByObject())
+	return options
 }
 
 // newScheme has our kinds and those that the controllers read or write.

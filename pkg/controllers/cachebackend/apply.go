@@ -50,7 +50,7 @@ func (t *tier) record(err error) error {
 		return err
 	case errors.As(err, &refused):
 		if t.applied.Refused == nil {
-			t.applied.Refused = &refused.ObjectName
+			t.applied.Refused = &refused.Refusal
 		}
 	case t.applied.Err == nil:
 		t.applied.Err = err
@@ -196,7 +196,7 @@ func write[S any, T interface {
 	whose := ownershipOf(live, backend)
 	switch {
 	case whose == foreign:
-		return live, refusal{ObjectName{Kind: k.name, Name: live.GetName()}}
+		return live, k.refuse(live)
 	case !live.GetDeletionTimestamp().IsZero():
 		return nil, waiting{k.name}
 	}

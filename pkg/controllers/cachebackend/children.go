@@ -83,7 +83,7 @@ func (k kind[T]) current(ctx context.Context, r *Reconciler, backend *v1alpha1.C
 func (k kind[T]) claim(ctx context.Context, r *Reconciler, backend *v1alpha1.CacheBackend) error {
 	object, found, err := k.current(ctx, r, backend)
 	if found && ownershipOf(object, backend) == foreign {
-		return refusal{ObjectName{Kind: k.name, Name: backend.Name}}
+		return k.refuse(object)
 	}
 	return err
 }
@@ -117,8 +117,12 @@ func (k kind[T]) remove(ctx context.Context, r *Reconciler, object T, how metav1
 	return nil
 }
 
-// refusal is the error of a write to an object that is somebody else's.
-type refusal struct{ ObjectName }
+// refuse is the error of a write to an object that is somebody else's.
+func (k kind[T]) refuse(object T) error {
+	return refusal{Refusal{Kind: k.name, Name: object.GetName(), Going: !object.GetDeletionTimestamp().IsZero()}}
+}
+
+type refusal struct{ Refusal }
 
 func (r refusal) Error() string { return r.Kind + " " + r.Name + " is not this backend's" }
 

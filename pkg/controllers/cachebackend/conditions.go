@@ -70,6 +70,11 @@ func (p *pass) set(conditionType string, holds bool, reason, message string) {
 	if holds {
 		status = metav1.ConditionTrue
 	}
+	p.setStatus(conditionType, status, reason, message)
+}
+
+// setStatus is set for a condition that may be unknown.
+func (p *pass) setStatus(conditionType string, status metav1.ConditionStatus, reason, message string) {
 	apimeta.SetStatusCondition(&p.next.Conditions, metav1.Condition{
 		Type:               conditionType,
 		Status:             status,

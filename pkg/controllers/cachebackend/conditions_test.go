@@ -129,7 +129,7 @@ func TestLongTexts(t *testing.T) {
 	observation := Observation{Applied: Applied{Err: apierrors.NewBadRequest(strings.Repeat("é\xff", 40000))}}
 	checkDecision(t, newStory(t).pass(observation))
 	observation = broken()
-	observation.Applied.Refused = &ObjectName{Kind: "Service", Name: strings.Repeat("é", 2000)}
+	observation.Applied.Refused = &Refusal{Kind: "Service", Name: strings.Repeat("é", 2000)}
 	checkDecision(t, newStory(t).pass(observation))
 	labels := map[string]string{}
 	for i := range 2000 {

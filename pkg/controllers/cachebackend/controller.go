@@ -26,8 +26,9 @@ import (
 const Name = "cachebackend-controller"
 
 const (
-	// concurrency is how many backends are worked on at once. Most of a pass is waiting.
-	concurrency = 4
+	// concurrency is how many backends are worked on at once. Most of a pass is waiting: for
+	// seconds where the cache server does not answer.
+	concurrency = 16
 	// A pass that failed is tried again within these bounds. The upper one is as often as a
 	// backend is looked at anyway: a quota may have room again.
 	minBackoff = 100 * time.Millisecond
@@ -46,10 +47,16 @@ func CacheOptions() cache.Options {
 	}}
 }
 
+// Options are what the controller needs besides a manager.
+type Options struct {
+	// Prober calls the functional probe, nil for a cluster that does without.
+	Prober Prober
+}
+
 // Add makes a manager run the controller. The manager's cache must be bounded by
 // CacheOptions. CacheBackends are watched without a predicate: the poller's write of a first
 // KV event is to the status, and must wake the gate that waits for it.
-func Add(manager ctrl.Manager) error {
+func Add(manager ctrl.Manager, options Options) error {
 	return ctrl.NewControllerManagedBy(manager).
 		Named(Name).
 		For(&v1alpha1.CacheBackend{}).
@@ -66,5 +73,6 @@ func Add(manager ctrl.Manager) error {
 			live:     manager.GetAPIReader(),
 			recorder: manager.GetEventRecorder(Name),
 			clock:    clock.RealClock{},
+			prober:   options.Prober,
 		})
 }

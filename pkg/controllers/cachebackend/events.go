@@ -4,6 +4,8 @@
 package cachebackend
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -27,12 +29,13 @@ type Event struct {
 type transition struct {
 	from, to *v1alpha1.CacheBackendStatus
 	engines  Engines
+	wired    Wired
 }
 
 // events says what is to be told about the step from one status to the next. It follows
 // from the two statuses, so that no pass tells again what an earlier one did.
 func events(from, to *v1alpha1.CacheBackendStatus, observation Observation) []Event {
-	t := transition{from: from, to: to, engines: observation.Engines}
+	t := transition{from: from, to: to, engines: observation.Engines, wired: observation.Wired}
 	degraded := message(to, v1alpha1.ConditionDegraded)
 	var happened []Event
 	for _, candidate := range []struct {
@@ -41,6 +44,8 @@ func events(from, to *v1alpha1.CacheBackendStatus, observation Observation) []Ev
 		reason    string
 		note      string
 	}{
+		{t.enginesCrash(), corev1.EventTypeWarning, v1alpha1.EventInjectedEngineCrashLooping,
+			message(to, v1alpha1.ConditionEngineCompatibility)},
 		{t.selectorUnmatched(), corev1.EventTypeNormal, v1alpha1.EventEngineSelectorUnmatched, to.EngineSelectorMessage},
 		{t.degradesFor(v1alpha1.ReasonWorkloadConflict), corev1.EventTypeWarning, v1alpha1.EventWorkloadConflict, degraded},
 		{t.degradesFor(v1alpha1.ReasonReplicasUnavailable), corev1.EventTypeWarning, v1alpha1.EventBackendDegraded, degraded},
@@ -61,6 +66,14 @@ func events(from, to *v1alpha1.CacheBackendStatus, observation Observation) []Ev
 		}
 	}
 	return happened
+}
+
+// enginesCrash is about the first sight of engines that keep crashing, unless all of them
+// were announced before and have only seemed to recover.
+func (t transition) enginesCrash() bool {
+	return is(find(t.to, v1alpha1.ConditionEngineCompatibility), metav1.ConditionFalse, v1alpha1.ReasonInjectedEngineCrashLooping) &&
+		!is(find(t.from, v1alpha1.ConditionEngineCompatibility), metav1.ConditionFalse, v1alpha1.ReasonInjectedEngineCrashLooping) &&
+		slices.ContainsFunc(t.wired.CrashLooping, func(loop CrashLoop) bool { return !loop.Announced })
 }
 
 // selectorUnmatched is about the first sight of a selector that finds nothing. A change of

@@ -112,7 +112,7 @@ func TestOrderOfEvents(t *testing.T) {
 	observation := available(1)
 	observation.Engines = Engines{PodsListed: true, DeploymentsListed: true}
 	s.event()
-	observation.Applied.Refused = &ObjectName{Kind: "Service", Name: "cache"}
+	observation.Applied.Refused = &Refusal{Kind: "Service", Name: "cache"}
 	decision := s.pass(observation)
 	wantEvents(t, decision, "Normal/EngineSelectorUnmatched", "Warning/WorkloadConflict", "Normal/KVEventsObserved", "Warning/FailClosedEnabled")
 	conflict := decision.Events[slices.IndexFunc(decision.Events, func(e Event) bool { return e.Reason == "WorkloadConflict" })]

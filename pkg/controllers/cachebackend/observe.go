@@ -5,6 +5,8 @@ package cachebackend
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -24,19 +26,52 @@ import (
 // what cannot be listed is left unknown.
 func (r *Reconciler) observe(ctx context.Context, backend *v1alpha1.CacheBackend, t *tier) Observation {
 	var observation Observation
+	logger := log.FromContext(ctx)
+	memory := r.memories.of(backend)
+	view := newPodView(backend, memory.announced)
+	listErr := view.list(ctx, r.live)
+	if listErr != nil {
+		logger.Error(listErr, "Could not list pods")
+	} else {
+		memory.announced = view.remaining
+	}
 	if t != nil {
 		observation.Applied = t.applied
 		observation.Replicas = t.replicas
 		observation.Endpoint = storage.Endpoint(t.service, backend.UID)
 		observation.Workload = t.workload(backend)
-		if w := &observation.Workload; w.Exists && w.AvailableReplicas < wantedReplicas(t.replicas, *w) {
-			w.UnreadyPods, w.PodsListed = r.unreadyPods(ctx, backend, t, w.ReadyReplicas)
+		if w := &observation.Workload; listErr == nil {
+			w.UnreadyPods, w.PodsListed = t.unreadyPods(view.ownPods, w.ReadyReplicas)
+		}
+		observation.Restart = r.observeRestart(ctx, backend, view, listErr == nil)
+	}
+	observation.Probe.Enabled = r.prober != nil
+	if observation.Probe.Enabled {
+		observation.Probe.Answer = memory.probe.latest(backend)
+	}
+	observation.Engines = Engines{PodsListed: listErr == nil, Pods: view.pods, LivePods: view.livePods}
+	if view.selected != nil {
+		if err := r.observeDeployments(ctx, backend.Namespace, view.selected, &observation.Engines); err != nil {
+			logger.Error(err, "Could not list the Deployments of engines", "namespace", klog.KRef("", backend.Namespace))
 		}
 	}
-	if selected := selectorLabels(backend); len(selected) != 0 {
-		observation.Engines = r.observeEngines(ctx, backend.Namespace, selected)
-	}
+	observation.Wired = Wired{Listed: listErr == nil, Kernels: view.kernels, CrashLooping: view.crashLooping}
 	return observation
+}
+
+// observeRestart sees to the engines of servers that were replaced. What cannot be read
+// changes nothing: the next pass comes soon.
+func (r *Reconciler) observeRestart(ctx context.Context, backend *v1alpha1.CacheBackend, view *podView, listed bool) Restart {
+	if !listed {
+		return Restart{}
+	}
+	servers, err := r.observeServers(ctx, backend, view.ownPods)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Could not tell which servers of the tier are up")
+		return Restart{}
+	}
+	baseline, wait := r.followServers(ctx, backend, servers, slices.Collect(maps.Values(view.replicaSets)))
+	return Restart{Known: true, ServerInstance: baseline, Wait: wait}
 }
 
 func (t *tier) workload(backend *v1alpha1.CacheBackend) Workload {
@@ -50,20 +85,14 @@ func (t *tier) workload(backend *v1alpha1.CacheBackend) Workload {
 	}
 }
 
-// unreadyPods lists the pods of the workload that are not Ready. It returns false when they
-// could not be listed, and when more are Ready than the workload has counted: its status is
-// behind the list then, and the two together would tell of pods that are missing.
-func (r *Reconciler) unreadyPods(ctx context.Context, backend *v1alpha1.CacheBackend, t *tier, counted int32) ([]UnreadyPod, bool) {
-	var pods corev1.PodList
-	if err := r.live.List(ctx, &pods, client.InNamespace(backend.Namespace),
-		client.MatchingLabels(storage.SelectorLabels(backend.Name))); err != nil {
-		log.FromContext(ctx).Error(err, "Could not list the pods of the workload")
-		return nil, false
-	}
+// unreadyPods are the pods of the workload that are not Ready. It returns false when more
+// are Ready than the workload has counted: its status is behind the list then, and the two
+// together would tell of pods that are missing.
+func (t *tier) unreadyPods(pods []corev1.Pod, counted int32) ([]UnreadyPod, bool) {
 	var unready []UnreadyPod
 	var ready int32
-	for i := range pods.Items {
-		pod := &pods.Items[i]
+	for i := range pods {
+		pod := &pods[i]
 		if t.runs(pod) && pod.DeletionTimestamp.IsZero() && !ended(pod) {
 			if isReady, was := readiness(pod); isReady {
 				ready++
@@ -91,10 +120,6 @@ func (t *tier) runs(pod *corev1.Pod) bool {
 	return controller.Kind == "ReplicaSet"
 }
 
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
 // neverReadySlack is how far apart a kubelet may note that it has seen a pod and that the
 // pod is not Ready. No pod of ours is Ready so soon.
 const neverReadySlack = 2 * time.Second
@@ -115,36 +140,19 @@ func readiness(pod *corev1.Pod) (ready, was bool) {
 	return false, false
 }
 
-func (r *Reconciler) observeEngines(ctx context.Context, namespace string, selected map[string]string) Engines {
-	var engines Engines
-	logger := log.FromContext(ctx)
-
-	var pods corev1.PodList
-	if err := r.live.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels(selected)); err != nil {
-		logger.Error(err, "Could not list the engine pods")
-	} else {
-		engines.PodsListed = true
-		for i := range pods.Items {
-			engines.Pods++
-			if !ended(&pods.Items[i]) {
-				engines.LivePods++
-			}
-		}
-	}
-
+// observeDeployments counts the Deployments whose pods are selected.
+func (r *Reconciler) observeDeployments(ctx context.Context, namespace string, selected labels.Selector, engines *Engines) error {
 	var deployments appsv1.DeploymentList
 	if err := r.live.List(ctx, &deployments, client.InNamespace(namespace)); err != nil {
-		logger.Error(err, "Could not list the Deployments of engines", "namespace", klog.KRef("", namespace))
-		return engines
+		return err
 	}
 	engines.DeploymentsListed = true
-	selector := labels.SelectorFromSet(selected)
 	for i := range deployments.Items {
 		spec := &deployments.Items[i].Spec
-		if selector.Matches(labels.Set(spec.Template.Labels)) {
+		if selected.Matches(labels.Set(spec.Template.Labels)) {
 			engines.Deployments++
 			engines.DesiredReplicas += replicasOrOne(spec.Replicas)
 		}
 	}
-	return engines
+	return nil
 }

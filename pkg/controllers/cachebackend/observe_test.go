@@ -19,7 +19,7 @@ import (
 func newPod(name string, change func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns1", Name: name, Labels: storage.SelectorLabels("cache"), CreationTimestamp: metav1.NewTime(start),
-		OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", UID: "R", Controller: new(true)}},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "cache-1", UID: "R", Controller: new(true)}},
 	}}
 	pod.Status.StartTime = new(metav1.NewTime(start))
 	change(pod)
@@ -37,34 +37,28 @@ func readySince(status corev1.ConditionStatus, after time.Duration) func(*corev1
 
 func TestUnreadyPods(t *testing.T) {
 	t.Parallel()
-	r := newRig(t,
+	var pods []corev1.Pod
+	for _, pod := range []*corev1.Pod{
 		newPod("ready", readySince(corev1.ConditionTrue, time.Minute)),
 		newPod("starting", readySince(corev1.ConditionFalse, time.Second)),
 		newPod("broken", readySince(corev1.ConditionFalse, time.Minute)),
 		newPod("pending", func(pod *corev1.Pod) { pod.Status.StartTime = nil }),
 		newPod("ended", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed }),
-		newPod("going", func(pod *corev1.Pod) {
-			pod.Finalizers, pod.DeletionTimestamp = []string{"x/y"}, new(metav1.NewTime(start))
-		}),
+		newPod("going", func(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.NewTime(start)) }),
 		newPod("former", func(pod *corev1.Pod) { pod.OwnerReferences[0].Kind = "StatefulSet" }),
 		newPod("nobodys", func(pod *corev1.Pod) { pod.OwnerReferences = nil }),
-		newPod("engine", func(pod *corev1.Pod) { pod.Labels = nil }),
-	)
-	list := func(counted int32) ([]UnreadyPod, bool) {
-		return r.unreadyPods(t.Context(), newBackend(), &tier{deployment: &appsv1.Deployment{}}, counted)
+	} {
+		pods = append(pods, *pod)
 	}
-	got, listed := list(1)
-	created := got[0].CreatedAt
-	want := []UnreadyPod{{CreatedAt: created, WasReady: true}, {CreatedAt: created}, {CreatedAt: created}}
-	if diff := cmp.Diff(want, got); diff != "" || !listed { // In the order of names.
+	tier := &tier{deployment: &appsv1.Deployment{}}
+	got, listed := tier.unreadyPods(pods, 1)
+	created := pods[0].CreationTimestamp.Time
+	want := []UnreadyPod{{CreatedAt: created}, {CreatedAt: created, WasReady: true}, {CreatedAt: created}}
+	if diff := cmp.Diff(want, got); diff != "" || !listed {
 		t.Errorf("listed: %t (-want +got):\n%s", listed, diff)
 	}
-	if _, listed := list(0); listed {
+	if _, listed := tier.unreadyPods(pods, 0); listed {
 		t.Error("a list that is ahead of the workload's status counts as listed")
-	}
-	r.fail = failing[*corev1.PodList]("list", errRefused)
-	if _, listed := list(1); listed {
-		t.Error("a list that failed counts as listed")
 	}
 }
 
@@ -84,8 +78,10 @@ func TestObserveEngines(t *testing.T) {
 		deployment("two", map[string]string{"serve": "atlas", "more": "x"}, new(int32(2))),
 		deployment("one", engines, nil), deployment("none", map[string]string{"serve": "other"}, new(int32(9))))
 
+	backend := newBackend(hiCache, selector(engines))
+	observe := func() Engines { return r.observe(t.Context(), backend, nil).Engines }
 	want := Engines{PodsListed: true, Pods: 2, LivePods: 1, DeploymentsListed: true, Deployments: 2, DesiredReplicas: 3}
-	if diff := cmp.Diff(want, r.observeEngines(t.Context(), "ns1", engines)); diff != "" {
+	if diff := cmp.Diff(want, observe()); diff != "" {
 		t.Errorf("engines (-want +got):\n%s", diff)
 	}
 	r.fail = func(verb string, _ any) error {
@@ -94,7 +90,7 @@ func TestObserveEngines(t *testing.T) {
 		}
 		return nil
 	}
-	if diff := cmp.Diff(Engines{}, r.observeEngines(t.Context(), "ns1", engines)); diff != "" {
+	if diff := cmp.Diff(Engines{}, observe()); diff != "" {
 		t.Errorf("engines that could not be listed (-want +got):\n%s", diff)
 	}
 }

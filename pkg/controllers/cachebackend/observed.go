@@ -27,6 +27,13 @@ type Observation struct {
 	Endpoint string
 	// Engines is what spec.engineSelector finds in the namespace.
 	Engines Engines
+	// Wired is about the pods that the webhook has wired to this backend. Managed and
+	// HostOnly only.
+	Wired Wired
+	// Probe is about the functional probe. Managed only.
+	Probe Probe
+	// Restart is about the restart of engines. Managed only.
+	Restart Restart
 }
 
 // Applied is how the writes to a backend's own objects ended.
@@ -35,13 +42,15 @@ type Applied struct {
 	Err error
 	// Refused is an object that has the backend's name and is somebody else's, so that it
 	// was left alone. No retry cures that.
-	Refused *ObjectName
+	Refused *Refusal
 }
 
-// ObjectName names an object of the backend's namespace.
-type ObjectName struct {
+// Refusal names an object of the backend's namespace that is not the backend's.
+type Refusal struct {
 	Kind string
 	Name string
+	// Going says that the object is being deleted.
+	Going bool
 }
 
 // Workload is a Deployment or a StatefulSet in a form that both have.
@@ -73,8 +82,7 @@ type Workload struct {
 	// Deadline is how long pods may take to become available.
 	Deadline time.Duration
 
-	// PodsListed says that UnreadyPods was read and is not ahead of the numbers above. There
-	// is no need to list pods while AvailableReplicas is what is wanted.
+	// PodsListed says that UnreadyPods was read and is not ahead of the numbers above.
 	PodsListed bool
 	// UnreadyPods are the workload's pods that are not Ready and not being deleted.
 	UnreadyPods []UnreadyPod
@@ -109,4 +117,24 @@ type Engines struct {
 	Deployments int32
 	// DesiredReplicas is how many replicas these Deployments ask for together.
 	DesiredReplicas int32
+}
+
+// Wired is about the pods that the webhook has wired to a backend.
+type Wired struct {
+	// Listed says that the pods of the namespace could be listed.
+	Listed bool
+	// Kernels are the kernel checks of those that the backend still selects.
+	Kernels []KernelCheck
+	// CrashLooping are those whose engine keeps crashing, selected or not, by name.
+	CrashLooping []CrashLoop
+}
+
+// Restart is what became of the engines of servers that may have been replaced.
+type Restart struct {
+	// Known says that the servers could be read.
+	Known bool
+	// ServerInstance names the servers that engines are known to be connected to.
+	ServerInstance string
+	// Wait is how long a restart that is due has to wait, zero when none is.
+	Wait time.Duration
 }

@@ -35,6 +35,9 @@ type Reconciler struct {
 	live     client.Reader
 	recorder toolsevents.EventRecorder
 	clock    clock.PassiveClock
+	// prober is nil where functional probes are switched off.
+	prober   Prober
+	memories memories
 }
 
 // Reconcile is one pass over a backend. Nothing is created for one that is being deleted:
@@ -43,6 +46,9 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	backend := &v1alpha1.CacheBackend{}
 	if err := r.client.Get(ctx, request.NamespacedName, backend); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.memories.forget(request.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !backend.DeletionTimestamp.IsZero() {
@@ -54,18 +60,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	observation := r.observe(ctx, backend, t)
 	decision := Decide(backend, observation, r.clock.Now())
+	if decision.Probe {
+		observation.Probe.Answer = r.probe(ctx, backend)
+		decision = Decide(backend, observation, r.clock.Now())
+	}
 	err = r.publish(ctx, backend, decision.Status)
 	if err == nil {
+		r.memories.of(backend).published(backend, observation, decision)
 		r.tell(ctx, backend, decision.Events)
 	}
 	switch {
 	case curable(observation.Applied.Err):
 		return ctrl.Result{}, observation.Applied.Err
-	case apierrors.IsConflict(err):
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		// Not found says little: a backend that is gone leaves the cache, too, and an API
+		// group that is away for a moment is not found either.
 		log.FromContext(ctx).V(4).Info("The backend has changed during the pass")
 		return ctrl.Result{RequeueAfter: staleRequeue}, nil
 	case err != nil:
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return ctrl.Result{}, err
 	default:
 		return ctrl.Result{RequeueAfter: decision.RequeueAfter}, nil
 	}
@@ -75,6 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // go before its status says so.
 func (r *Reconciler) provision(ctx context.Context, backend *v1alpha1.CacheBackend) (*tier, error) {
 	if Classify(backend).Path != adapters.Managed {
+		r.memories.of(backend).leaveTier()
 		return nil, r.shed(ctx, backend)
 	}
 	return r.apply(ctx, backend)

@@ -36,6 +36,8 @@ type rig struct {
 	*testing.T
 	*Reconciler
 	events *toolsevents.FakeRecorder
+	// key names the backend that passes are about.
+	key client.ObjectKey
 	// fail returns the error of a request, nil to let it through.
 	fail func(verb string, object any) error
 	// requests are those that were let through or not, except reads.
@@ -52,7 +54,10 @@ func newRig(t *testing.T, objects ...client.Object) *rig {
 			t.Fatal(err)
 		}
 	}
-	r := &rig{T: t, events: toolsevents.NewFakeRecorder(100), fail: func(string, any) error { return nil }}
+	r := &rig{
+		T: t, key: client.ObjectKey{Namespace: "ns1", Name: "cache"},
+		events: toolsevents.NewFakeRecorder(100), fail: func(string, any) error { return nil },
+	}
 	try := func(verb string, object any) error {
 		if verb != "get" && verb != "list" {
 			r.requests = append(r.requests, fmt.Sprintf("%s %T", verb, object))
@@ -106,7 +111,7 @@ func newRig(t *testing.T, objects ...client.Object) *rig {
 func (r *rig) pass() (ctrl.Result, []string, error) {
 	r.Helper()
 	r.requests = nil
-	result, err := r.Reconcile(r.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns1", Name: "cache"}})
+	result, err := r.Reconcile(r.Context(), ctrl.Request{NamespacedName: r.key})
 	return result, r.requests, err
 }
 
@@ -126,7 +131,7 @@ func settled(t *testing.T, changes ...change) *rig {
 func (r *rig) backend() *v1alpha1.CacheBackend {
 	r.Helper()
 	backend := &v1alpha1.CacheBackend{}
-	if err := r.client.Get(r.Context(), client.ObjectKey{Namespace: "ns1", Name: "cache"}, backend); err != nil {
+	if err := r.client.Get(r.Context(), r.key, backend); err != nil {
 		r.Fatal(err)
 	}
 	return backend

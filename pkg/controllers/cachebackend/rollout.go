@@ -43,6 +43,10 @@ func (r rollout) judge() verdict {
 	w := r.workload
 	refused := r.refused()
 	switch {
+	case refused != nil && refused.Going:
+		return notReady(v1alpha1.ReasonWorkloadConflict,
+			"The %s %s is not this backend's and is being deleted; nothing is to be done but to wait until it is gone.",
+			refused.Kind, refused.Name)
 	case refused != nil:
 		return notReady(v1alpha1.ReasonWorkloadConflict,
 			"The %s %s is not this backend's and is left as it is; delete it, or create the backend under another name.",
@@ -70,12 +74,12 @@ func (r rollout) judge() verdict {
 
 // refused is the object that stands in the way. The workload is looked at again after the
 // writes, because it may have become somebody else's in between.
-func (r rollout) refused() *ObjectName {
+func (r rollout) refused() *Refusal {
 	if r.applied.Refused != nil {
 		return r.applied.Refused
 	}
 	if r.workload.Exists && !r.workload.Controlled {
-		return &ObjectName{Kind: string(r.kind), Name: r.name}
+		return &Refusal{Kind: string(r.kind), Name: r.name}
 	}
 	return nil
 }

@@ -42,14 +42,17 @@ func TestRollout(t *testing.T) {
 		message []string
 	}{
 		{name: "workload refused", change: func(r *rollout) {
-			r.applied.Refused = &ObjectName{Kind: "Deployment", Name: "cache"}
+			r.applied.Refused = &Refusal{Kind: "Deployment", Name: "cache"}
 			r.workload = Workload{}
 		}, want: "WorkloadConflict", message: []string{"Deployment cache"}},
+		{name: "workload refused that is going", change: func(r *rollout) {
+			r.applied.Refused = &Refusal{Kind: "Deployment", Name: "cache", Going: true}
+		}, want: "WorkloadConflict", message: []string{"Deployment cache", "being deleted"}},
 		{name: "Service refused beside an available workload", change: func(r *rollout) {
-			r.applied.Refused = &ObjectName{Kind: "Service", Name: "cache"}
+			r.applied.Refused = &Refusal{Kind: "Service", Name: "cache"}
 		}, want: "WorkloadConflict", message: []string{"Service cache"}},
 		{name: "autoscaler refused at zero", change: func(r *rollout) {
-			r.want, r.applied.Refused = 0, &ObjectName{Kind: "HorizontalPodAutoscaler", Name: "cache"}
+			r.want, r.applied.Refused = 0, &Refusal{Kind: "HorizontalPodAutoscaler", Name: "cache"}
 		}, want: "WorkloadConflict", message: []string{"HorizontalPodAutoscaler cache"}},
 		{name: "somebody else's since the writes", kinds: []v1alpha1.DeploymentKind{replicated}, change: func(r *rollout) {
 			r.workload.Controlled = false

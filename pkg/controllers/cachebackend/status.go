@@ -22,6 +22,9 @@ type Decision struct {
 	Events []Event
 	// RequeueAfter is when to look again although nothing tells to; zero is never.
 	RequeueAfter time.Duration
+	// Probe says that the decision needs an answer of the functional probe: call it and
+	// decide again. Until then the decision keeps to the answer that is published.
+	Probe bool
 }
 
 // pass is one decision in the making.
@@ -33,6 +36,7 @@ type pass struct {
 
 	next    v1alpha1.CacheBackendStatus
 	requeue time.Duration
+	probe   bool
 }
 
 // Decide says what to publish about a backend. It is a function of its arguments: deciding
@@ -60,7 +64,7 @@ func Decide(backend *v1alpha1.CacheBackend, observation Observation, now time.Ti
 	if len(p.next.Conditions) == 0 {
 		p.next.Conditions = nil
 	}
-	return Decision{Status: p.next, Events: events(p.stored, &p.next, observation), RequeueAfter: p.requeue}
+	return Decision{Status: p.next, Events: events(p.stored, &p.next, observation), RequeueAfter: p.requeue, Probe: p.probe}
 }
 
 // managed is the path of a backend with a workload. A spec that could not be applied in
@@ -83,7 +87,10 @@ func (p *pass) managed() {
 	if p.observation.Workload.Exists {
 		complaint = rejection(p.observation.Applied.Err)
 	}
-	p.publish(base, gotTier, complaint)
+	p.publish(p.passKernels(p.passProbe(p.passKV(base, gotTier))), complaint)
+	p.reportT2()
+	p.reportCompatibility()
+	p.reportServers()
 	p.requeueWithin(steadyRequeue)
 }
 
@@ -103,8 +110,10 @@ func (p *pass) rollout() rollout {
 // hostOnly is the path of a backend whose engines keep the cache to themselves.
 func (p *pass) hostOnly() {
 	p.remove(v1alpha1.ConditionFunctionalProbeOK, v1alpha1.ConditionT2Degraded)
-	p.withoutTier(verdict{ready: true, reason: v1alpha1.ReasonHostOnlyActive,
+	ready := p.withoutTier(verdict{ready: true, reason: v1alpha1.ReasonHostOnlyActive,
 		message: "The cache lives in the engines' own memory; nothing is provisioned."})
+	p.publish(p.passKernels(ready), "")
+	p.reportCompatibility()
 	if find(&p.next, v1alpha1.ConditionEngineCompatibility) != nil {
 		// The pods that it is about need not match the selector.
 		p.requeueWithin(steadyRequeue)
@@ -115,34 +124,38 @@ func (p *pass) hostOnly() {
 func (p *pass) eventsOnly() {
 	p.remove(v1alpha1.ConditionFunctionalProbeOK, v1alpha1.ConditionEngineKernelsHealthy,
 		v1alpha1.ConditionT2Degraded, v1alpha1.ConditionEngineCompatibility)
-	p.withoutTier(verdict{ready: true, reason: v1alpha1.ReasonEventsOnlyActive,
-		message: "The engines' KV events are indexed; nothing is provisioned."})
+	p.publish(p.withoutTier(verdict{ready: true, reason: v1alpha1.ReasonEventsOnlyActive,
+		message: "The engines' KV events are indexed; nothing is provisioned."}), "")
 }
 
-// withoutTier publishes a backend that is up as soon as it exists.
-func (p *pass) withoutTier(base verdict) {
+// withoutTier is about a backend that is up as soon as it exists. It returns what the KV
+// gate leaves of that.
+func (p *pass) withoutTier(base verdict) verdict {
 	leftTier := servesTier(p.stored)
 	if leftTier {
 		p.next.FirstAvailableAt = nil
 	}
 	p.next.Endpoint, p.next.ObservedServerInstance = "", ""
 	p.latchFirstAvailable()
-	p.publish(base, leftTier, "")
+	return p.passKV(base, leftTier)
 }
 
-// publish applies the gates to a backend that is up or not, and publishes the result.
-// freshWindow says that the time for the first KV event starts with this pass. The KV gate
-// alone decides about Degraded; later gates lower Ready, and Progressing follows from what
-// they leave of it.
-func (p *pass) publish(base verdict, freshWindow bool, complaint string) {
+// publish tells how a backend stands after all gates. Progressing follows from what they
+// leave of Ready.
+func (p *pass) publish(ready verdict, complaint string) {
+	p.setReady(ready)
+	p.setProgressing(ready, complaint)
+}
+
+// passKV applies the KV gate to a backend that is up or not, and returns what is left of
+// Ready. freshWindow says that the time for the first KV event starts with this pass. This
+// gate alone decides about Degraded; later ones only lower Ready.
+func (p *pass) passKV(base verdict, freshWindow bool) verdict {
 	p.latchFirstKVEvent()
 	kv := p.kvGate(base, freshWindow).judge()
 	p.requeueWithin(kv.deadline)
 	p.setDegraded(kv)
-
-	ready := kv.ready
-	p.setReady(ready)
-	p.setProgressing(ready, complaint)
+	return kv.ready
 }
 
 func (p *pass) kvGate(base verdict, freshWindow bool) kvGate {
@@ -161,6 +174,52 @@ func (p *pass) kvGate(base verdict, freshWindow bool) kvGate {
 		gate.breach = storedBreach(p.stored)
 	}
 	return gate
+}
+
+// passProbe applies the gate of the functional probe and returns what is left of Ready.
+func (p *pass) passProbe(upstream verdict) verdict {
+	verdict := probeGate{
+		upstream: upstream,
+		enabled:  p.observation.Probe.Enabled,
+		bypassed: p.backend.Annotations[v1alpha1.AnnotationSkipFunctionalProbe] == "true",
+		stored:   storedProbe(p.stored),
+		answer:   p.observation.Probe.Answer,
+		now:      p.now,
+	}.judge()
+	p.probe = verdict.call
+	p.requeueWithin(verdict.recheck)
+	switch condition := verdict.condition; {
+	case condition.remove:
+		p.remove(v1alpha1.ConditionFunctionalProbeOK)
+	case condition.status != "":
+		p.setStatus(v1alpha1.ConditionFunctionalProbeOK, condition.status, condition.reason, condition.message)
+	}
+	return verdict.ready
+}
+
+// reportServers publishes the servers that engines are known to be connected to.
+func (p *pass) reportServers() {
+	if restart := p.observation.Restart; restart.Known {
+		p.next.ObservedServerInstance = restart.ServerInstance
+		p.requeueWithin(restart.Wait)
+	}
+}
+
+// reportT2 publishes whether the remote tier serves, once it was asked at all. That is
+// advice, and lowers nothing.
+func (p *pass) reportT2() {
+	participation := p.stored.IndexParticipation
+	if participation == nil || participation.T2HitRate == nil {
+		p.remove(v1alpha1.ConditionT2Degraded)
+		return
+	}
+	if rate := *participation.T2HitRate; rate == "0" {
+		p.set(v1alpha1.ConditionT2Degraded, true, v1alpha1.ReasonT2ZeroHitRate,
+			"The remote tier is asked and has served nothing: its hit rate is 0. Engines and tier may not agree on "+
+				"versions, hashing or serialization, or nothing was ever stored.")
+	} else {
+		p.set(v1alpha1.ConditionT2Degraded, false, v1alpha1.ReasonT2Serving, "The remote tier serves: its hit rate is "+rate+".")
+	}
 }
 
 // external is the path of a backend whose tier somebody else runs. The API server has

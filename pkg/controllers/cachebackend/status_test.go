@@ -23,7 +23,7 @@ func everything() v1alpha1.CacheBackendStatus {
 		Endpoint:               address,
 		MatchedEnginePods:      new(int32(2)),
 		FailOpen:               new(true),
-		IndexParticipation:     &v1alpha1.IndexParticipation{PrefixCount: 1, LastEventAt: new(long)},
+		IndexParticipation:     &v1alpha1.IndexParticipation{PrefixCount: 1, LastEventAt: new(long), T2HitRate: new("0.5")},
 		FirstKVEventObservedAt: new(long),
 		FirstAvailableAt:       new(long),
 		ObservedServerInstance: "a:0",
@@ -68,6 +68,7 @@ func TestPathsLeaveBehind(t *testing.T) {
 			s.backend.Generation, s.backend.Status = 2, everything()
 			observation := available(1)
 			observation.Engines = Engines{PodsListed: true, Pods: 3, LivePods: 3}
+			observation.Probe = Probe{Enabled: true}
 			status := s.pass(observation).Status
 
 			var types []string
@@ -146,7 +147,7 @@ func TestObservedGeneration(t *testing.T) {
 		{name: "applied and gone since", change: func(o *Observation) { o.Workload = Workload{} }, want: 2},
 		{name: "not applied", change: func(o *Observation) { o.Applied.Err = errors.New("timeout") }, want: 1},
 		{name: "not applied and gone", change: func(o *Observation) { o.Applied.Err, o.Workload = errors.New("timeout"), Workload{} }, want: 1},
-		{name: "refused", change: func(o *Observation) { o.Applied.Refused = &ObjectName{Kind: "Service", Name: "cache"} }, want: 1},
+		{name: "refused", change: func(o *Observation) { o.Applied.Refused = &Refusal{Kind: "Service", Name: "cache"} }, want: 1},
 		{name: "somebody else's", change: func(o *Observation) { o.Workload.Controlled = false }, want: 1},
 	}
 	for _, tt := range tests {

@@ -44,7 +44,7 @@ func TestStoryConflict(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	foreign := with(available(1), func(w *Workload) { w.Controlled = false })
-	foreign.Endpoint, foreign.Applied.Refused = "", &ObjectName{Kind: "Deployment", Name: "cache"}
+	foreign.Endpoint, foreign.Applied.Refused = "", &Refusal{Kind: "Deployment", Name: "cache"}
 	decision := s.pass(foreign)
 	wantConditions(t, decision, refused...)
 	wantEvents(t, decision, "Warning/WorkloadConflict")

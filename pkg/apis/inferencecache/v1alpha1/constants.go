@@ -144,6 +144,30 @@ const (
 	ReasonInjectedEngineCrashLooping = "InjectedEngineCrashLooping"
 )
 
+// ConditionQuotaExceeded is a condition type of a CacheTenant, beside ConditionReady: the
+// tenant holds more index entries than its quota allows.
+const ConditionQuotaExceeded = "QuotaExceeded"
+
+// Reasons of Ready for a CacheTenant.
+const (
+	// ReasonObserved means that the entries of the tenant were counted.
+	ReasonObserved = "Observed"
+	// ReasonDuplicateTenantID means that another CacheTenant sets the tenant's quota.
+	ReasonDuplicateTenantID = "DuplicateTenantID"
+)
+
+// Reasons of QuotaExceeded.
+const (
+	// ReasonNoQuota means that nobody has set a quota.
+	ReasonNoQuota = "NoQuota"
+	// ReasonWithinBudget means that the tenant holds no more than it may.
+	ReasonWithinBudget = "WithinBudget"
+	// ReasonOverEntryBudget means that the tenant holds more than it may.
+	ReasonOverEntryBudget = "OverEntryBudget"
+	// ReasonNotEffective means that the quota of another CacheTenant counts.
+	ReasonNotEffective = "NotEffective"
+)
+
 // Reasons of events on a CacheBackend.
 const (
 	// EventInjectedEngineCrashLooping says that a wired engine keeps crashing.
@@ -196,3 +220,7 @@ const (
 	// InjectSkippedByAnnotation is the value for pods that opt out by annotation.
 	InjectSkippedByAnnotation = "skip-inject-annotation"
 )
+
+// AnnotationCacheServerRestartTrigger is set on the pod template of an engine's Deployment,
+// to roll it when the servers of its remote tier were replaced. The value names the new ones.
+const AnnotationCacheServerRestartTrigger = "inferencecache.io/cache-server-restart-trigger"
