@@ -11,6 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 export SOAK="${SOAK:-5m}"
 go test -count=1 -timeout 60m ./test/disruption
+go test -count=1 -timeout 60m -run '^(TestSteadyState|TestDeath|TestFaults|TestSingletonUnderFaults|TestBrokenWatches|TestStaleCache|TestBackOff)$' ./test/controller
 
 grep -rl --include='*_test.go' '^func Fuzz' pkg | while read -r file; do
   for target in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "${file}"); do

@@ -22,11 +22,11 @@ const module = "inferencecache.io/inferencecache/"
 // package may appear to the right of those that stand above it and not of those below.
 var allowed = map[string][]string{
 	"cmd/apiserver":  {"pkg/apiserver", "pkg/version"},
-	"cmd/controller": {"pkg/apis/inferencecache/v1alpha1", "pkg/controllers/", "pkg/version"},
+	"cmd/controller": {"pkg/apis/inferencecache/v1alpha1", "pkg/cacheserver", "pkg/controllers/", "pkg/version"},
 
 	"pkg/apiserver": {
 		"pkg/adapters/engine", "pkg/admission/pod", "pkg/apis/inferencecache/", "pkg/apiserver/etcd",
-		"pkg/apiserver/storeidentity", "pkg/generated/openapi", "pkg/registry/", "pkg/version",
+		"pkg/apiserver/storeidentity", "pkg/cacheserver", "pkg/generated/openapi", "pkg/registry/", "pkg/version",
 	},
 	"pkg/apiserver/etcd":          {},
 	"pkg/apiserver/storeidentity": {},
@@ -35,12 +35,20 @@ var allowed = map[string][]string{
 		"pkg/adapters/binding", "pkg/adapters/engine", "pkg/apis/inferencecache", "pkg/apis/inferencecache/v1alpha1",
 	},
 
-	"pkg/controllers/cachebackend": {"pkg/adapters", "pkg/adapters/binding", "pkg/adapters/storage", "pkg/apis/inferencecache/v1alpha1"},
+	"pkg/controllers/cachebackend": {"pkg/adapters", "pkg/adapters/", "pkg/apis/inferencecache/v1alpha1", "pkg/cacheserver"},
+	"pkg/controllers/enginepod":    {"pkg/adapters/engine", "pkg/apis/inferencecache/v1alpha1"},
+	// The quota that a tenant's status judges by is the one that is pushed.
+	"pkg/controllers/participation": {
+		"pkg/apis/inferencecache/v1alpha1", "pkg/cacheserver", "pkg/controllers/outcome", "pkg/controllers/policy",
+	},
+	"pkg/controllers/policy":  {"pkg/apis/inferencecache/v1alpha1", "pkg/cacheserver", "pkg/controllers/outcome"},
+	"pkg/controllers/outcome": {},
 
 	"pkg/registry/cachebackend": {
 		"pkg/adapters", "pkg/adapters/binding", "pkg/apis/inferencecache",
 		"pkg/apis/inferencecache/v1alpha1", "pkg/apis/inferencecache/validation", "pkg/registry/resource",
 	},
+	"pkg/registry/cacheindex":  {"pkg/apis/inferencecache", "pkg/cacheserver", "pkg/registry/resource"},
 	"pkg/registry/cachepolicy": {"pkg/apis/inferencecache", "pkg/apis/inferencecache/validation", "pkg/registry/resource"},
 	"pkg/registry/cachetenant": {"pkg/apis/inferencecache", "pkg/apis/inferencecache/validation", "pkg/registry/resource"},
 	"pkg/registry/resource":    {"pkg/apis/inferencecache", "pkg/apis/inferencecache/v1alpha1", "pkg/apis/inferencecache/validation"},
@@ -54,6 +62,8 @@ var allowed = map[string][]string{
 	"pkg/adapters/engine":  {"pkg/adapters/binding", "pkg/apis/inferencecache/v1alpha1"},
 	"pkg/adapters/storage": {"pkg/adapters/binding", "pkg/apis/inferencecache/v1alpha1"},
 	"pkg/adapters/binding": {"pkg/apis/inferencecache/v1alpha1"},
+
+	"pkg/cacheserver": {},
 
 	"pkg/generated/": {"pkg/apis/inferencecache/v1alpha1", "pkg/generated/"},
 	// The generated conversions live beside the served types.
@@ -73,6 +83,7 @@ var foreign = map[string][]string{
 	"pkg/adapters/storage":    {"k8s.io/client-go", "k8s.io/apiserver", "go.etcd.io"},
 	"pkg/apis/inferencecache": {"k8s.io/client-go", "k8s.io/apiserver", "go.etcd.io"},
 	"pkg/admission/pod":       {"k8s.io/client-go", "k8s.io/apiserver", "go.etcd.io"},
+	"pkg/cacheserver":         {"k8s.io/client-go", "k8s.io/apiserver", "go.etcd.io"},
 	// Users of the typed clients link no server.
 	"pkg/generated/clientset/versioned": {"k8s.io/apiserver", "go.etcd.io"},
 }

@@ -140,17 +140,20 @@ func TestControllerAccount(t *testing.T) {
 		}
 		for _, rule := range role.Rules {
 			for _, resource := range rule.Resources {
-				verbs[rule.APIGroups[0]+"/"+resource] += strings.Join(rule.Verbs, " ")
+				key := rule.APIGroups[0] + "/" + resource
+				verbs[key] = strings.TrimSpace(verbs[key] + " " + strings.Join(rule.Verbs, " "))
 			}
 		}
 	}
 	const child = "create delete get list patch watch"
 	if diff := cmp.Diff(map[string]string{
-		"inferencecache.io/cachebackends": "list watch", "inferencecache.io/cachebackends/status": "patch",
+		"inferencecache.io/cachebackends": "list watch get", "inferencecache.io/cachebackends/status": "patch",
 		"inferencecache.io/cachebackends/finalizers": "update",
-		"apps/deployments":                           child, "apps/statefulsets": child, "/services": child,
+		"inferencecache.io/cachepolicies":            "list watch",
+		"inferencecache.io/cachetenants":             "list watch", "inferencecache.io/cachetenants/status": "patch",
+		"apps/deployments": child, "apps/statefulsets": child, "apps/replicasets": "get", "/services": child,
 		"autoscaling/horizontalpodautoscalers": child,
-		"/pods":                                "list", "events.k8s.io/events": "create patch",
+		"/pods":                                "list watch", "events.k8s.io/events": "create patch",
 	}, verbs); diff != "" {
 		t.Errorf("cluster role (-want +got):\n%s", diff)
 	}
@@ -186,7 +189,9 @@ func TestUserRoles(t *testing.T) {
 	want := map[string]rbacv1.ClusterRole{
 		"inference-cache-viewer": {
 			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{aggregate("view"): "true"}},
-			Rules:      rules("get", "list", "watch"),
+			Rules: append(rules("get", "list", "watch"), rbacv1.PolicyRule{
+				APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"cacheindices"}, Verbs: []string{"get", "list", "watch"},
+			}),
 		},
 		"inference-cache-editor": {
 			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{aggregate("edit"): "true", aggregate("admin"): "true"}},

@@ -202,6 +202,9 @@ func (s *subject) waitEvents(reasons ...string) {
 		for _, event := range list.Items {
 			if event.Regarding.UID == uid {
 				got[event.Reason]++
+				if event.Series != nil { // It was told again.
+					got[event.Reason]++
+				}
 			}
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {

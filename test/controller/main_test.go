@@ -8,6 +8,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -48,6 +49,9 @@ type environment struct {
 // env is set before the first test.
 var env *environment
 
+// extraArgs are what a test gives the controller besides, when it starts it. They come last, where they win.
+var extraArgs []string
+
 func TestMain(m *testing.M) { os.Exit(runOnCluster(m)) }
 
 func runOnCluster(m *testing.M) int {
@@ -62,6 +66,7 @@ func runOnCluster(m *testing.M) int {
 	code := 1
 	if env, err = install(ctx, c); err == nil {
 		stop() // The cluster ends with this process, however that ends.
+		raiseParallelism()
 		code = m.Run()
 		err = errors.Join(denied(), env.stopController())
 	}
@@ -70,6 +75,17 @@ func runOnCluster(m *testing.M) int {
 		code = 1
 	}
 	return code
+}
+
+// raiseParallelism lets more tests run at a time than there are processors, unless the command line says how many: most of
+// the time they wait for the cluster.
+func raiseParallelism() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", "8")
+	}
 }
 
 func install(ctx context.Context, c *cluster.Cluster) (*environment, error) {
@@ -83,7 +99,7 @@ func install(ctx context.Context, c *cluster.Cluster) (*environment, error) {
 	if e.inference, err = versioned.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	if err := c.StartAPIServer(); err != nil {
+	if err := e.StartAPIServer(); err != nil {
 		return nil, err
 	}
 	if err := c.WaitAPIServerReady(ctx); err != nil {
@@ -106,7 +122,9 @@ func (e *environment) startController(ctx context.Context) error {
 		return fmt.Errorf("opening the controller's log: %w", err)
 	}
 	defer log.Close()
-	cmd := exec.Command(program, slices.Concat(e.Controller.Args, []string{"--leader-elect", "-v=4"})...)
+	// There is no cache server to ask, unless a test has one.
+	args := slices.Concat(e.Controller.Args, []string{"--leader-elect", "-v=4", "--server-probe-url="}, extraArgs)
+	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cluster.StartProcess(cmd); err != nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -17,8 +18,17 @@ import (
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
 )
 
-// quiet is longer than the time after which pods are looked at again.
-const quiet = 35 * time.Second
+// steady says how many backends are watched for how long at rest. That is longer than the time after which pods are looked
+// at again.
+func steady() (backends int, quiet time.Duration) {
+	if long() {
+		return 50, 3 * time.Minute
+	}
+	return 20, 35 * time.Second
+}
+
+// long says that the long forms of the tests are wanted.
+func long() bool { return os.Getenv("SOAK") != "" }
 
 // TestSteadyState: when nothing happens nothing is written, and a controller that starts finds nothing to do. It must
 // not run beside other tests.
@@ -31,7 +41,7 @@ func TestSteadyState(t *testing.T) {
 		autoscaled(1, 3),
 		func(b *v1alpha1.CacheBackend) { b.Spec.RemoteStorage = nil },
 	}
-	const count = 20
+	count, quiet := steady()
 	backends := env.inference.InferencecacheV1alpha1().CacheBackends(namespace)
 	for i := range count {
 		backend := newBackend(namespace, fmt.Sprintf("cache-%d", i), shapes[i%len(shapes)], func(b *v1alpha1.CacheBackend) {
@@ -53,13 +63,13 @@ func TestSteadyState(t *testing.T) {
 		return nil
 	})
 	offset := waitQuiet(t)
-	expectNoWrites(t, "at rest", offset)
+	expectNoWrites(t, "at rest", offset, quiet)
 
 	must(t, env.stopController())
 	offset, err := auditEnd()
 	must(t, err)
 	must(t, env.startController(t.Context()))
-	expectNoWrites(t, "after a start", offset)
+	expectNoWrites(t, "after a start", offset, quiet)
 	requests, err := audited(offset)
 	must(t, err)
 	if !slices.ContainsFunc(requests, func(r request) bool { return r.ObjectRef.Resource == "pods" }) {
@@ -86,7 +96,7 @@ func waitQuiet(t *testing.T) int64 {
 	return offset
 }
 
-func expectNoWrites(t *testing.T, when string, offset int64) {
+func expectNoWrites(t *testing.T, when string, offset int64, quiet time.Duration) {
 	t.Helper()
 	time.Sleep(quiet)
 	written, err := writes(offset)
