@@ -35,9 +35,14 @@ run kubectl get events -n "${samples}" --field-selector reason=InjectedByCacheBa
   'custom-columns=POD:.involvedObject.name,EVENT:.reason,MESSAGE:.message'
 # Engines hold on to a cache server that is gone, so they are restarted when it is replaced.
 run kubectl wait cachebackend/chat-lmcacheserver -n "${samples}" --for=jsonpath='{.status.observedServerInstance}' --timeout=60s
+trigger='{.spec.template.metadata.annotations.inferencecache\.io/cache-server-restart-trigger}'
+before="$(kubectl get deployment/chat-lmcacheserver-engine -n "${samples}" -o "jsonpath=${trigger}")"
 run kubectl delete pod -n "${samples}" -l app.kubernetes.io/instance=chat-lmcacheserver
-run kubectl wait deployment/chat-lmcacheserver-engine -n "${samples}" --timeout=60s \
-  --for=jsonpath='{.spec.template.metadata.annotations.inferencecache\.io/cache-server-restart-trigger}'
+for _ in {1..120}; do
+  [[ "$(kubectl get deployment/chat-lmcacheserver-engine -n "${samples}" -o "jsonpath=${trigger}")" != "${before}" ]] && break
+  sleep 0.5
+done
+run kubectl get deployment/chat-lmcacheserver-engine -n "${samples}" -o "jsonpath=${trigger}"
 run kubectl rollout status deployment/chat-lmcacheserver-engine -n "${samples}" --timeout=60s
 run kubectl describe cachebackend chat-lmcacheserver -n "${samples}"
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"sigs.k8s.io/yaml"
@@ -136,5 +137,30 @@ func TestCacheServerURLs(t *testing.T) {
 		if (err == nil) != (tt.want == "") || (err != nil && !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: the error is %v", name, err)
 		}
+	}
+}
+
+// TestPodsAreTrimmed: the cache holds every pod of the cluster, and must hold next to nothing of each.
+func TestPodsAreTrimmed(t *testing.T) {
+	trimmed := false
+	for object, options := range cacheOptions().ByObject {
+		if _, ok := object.(*corev1.Pod); !ok {
+			continue
+		}
+		held, err := options.Transform(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "foreign", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "foreign"}}
+		if diff := cmp.Diff(want, held); diff != "" {
+			t.Errorf("the cache holds (-want +got):\n%s", diff)
+		}
+		trimmed = true
+	}
+	if !trimmed {
+		t.Error("pods are held as they are")
 	}
 }

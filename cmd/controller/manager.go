@@ -42,6 +42,11 @@ const shutdownTimeout = 8 * time.Second
 // workers for ever. It is far above what a pass takes, a probe that times out included.
 const passTimeout = time.Minute
 
+// syncTimeout is how long a start waits for the API, ours included, before the process ends
+// to be started again. An aggregated API may take minutes to come back, and back-off would add
+// to that.
+const syncTimeout = 10 * time.Minute
+
 type options struct {
 	metricsAddress string
 	metricsSecure  bool
@@ -76,7 +81,7 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        newScheme(),
 		Cache:                         cacheOptions(),
-		Controller:                    ctrlconfig.Controller{ReconciliationTimeout: passTimeout},
+		Controller:                    ctrlconfig.Controller{ReconciliationTimeout: passTimeout, CacheSyncTimeout: syncTimeout},
 		Metrics:                       o.metrics(),
 		HealthProbeBindAddress:        o.probeAddress,
 		LeaderElection:                o.leaderElect,

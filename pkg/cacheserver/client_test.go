@@ -265,13 +265,20 @@ func raw(answer string) fixture.Behavior {
 func TestTooMuch(t *testing.T) {
 	t.Parallel()
 	server := newServer(t, fixture.Options{})
-	limits := map[string]int64{fixture.SnapshotPath: MaxSnapshotBytes, fixture.ProbePath: MaxProbeBytes}
-	for path, limit := range limits {
+	server.SetBehavior(fixture.SnapshotPath, fixture.Flood(http.StatusOK, ' ', 1<<30))
+	server.SetBehavior(fixture.ProbePath, fixture.Flood(http.StatusOK, ' ', MaxProbeBytes+1))
+	for path, limit := range map[string]int64{fixture.SnapshotPath: maxValueBytes, fixture.ProbePath: MaxProbeBytes} {
 		client := newClient(t, Target{URL: server.URL(path)})
-		server.SetBehavior(path, fixture.Flood(http.StatusOK, ' ', limit+1))
 		if err := calls[path](t.Context(), client); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("larger than %d bytes", limit)) {
 			t.Errorf("%s: got error %v", path, err)
 		}
+	}
+	// So is an index of rows that are all small enough.
+	row := `{"replicaId":"` + strings.Repeat("x", 1<<10) + `"},`
+	server.SetBehavior(fixture.SnapshotPath, fixture.Answer(http.StatusOK, `{"replicas":[`+strings.Repeat(row, MaxSnapshotBytes/len(row)+1)))
+	index := newClient(t, Target{URL: server.URL(fixture.SnapshotPath), Timeout: time.Minute})
+	if err := calls[fixture.SnapshotPath](t.Context(), index); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("larger than %d bytes", MaxSnapshotBytes)) {
+		t.Errorf("got error %v", err)
 	}
 	// A body of the largest size is looked at.
 	server.SetBehavior(fixture.ProbePath, fixture.Flood(http.StatusOK, ' ', MaxProbeBytes))

@@ -13,9 +13,13 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// maxRows is more than fit into MaxSnapshotBytes when each has the keys that are never left
-// out. It bounds what rows that say nothing can cost.
-const maxRows = 1 << 19
+const (
+	// maxRows bounds what the rows of a list can cost in memory, of which the controller has
+	// little. It is above the pods of the largest clusters.
+	maxRows = 1 << 17
+	// maxValueBytes bounds what is held while one value is decoded. Rows have some 300 bytes.
+	maxValueBytes = 1 << 20
+)
 
 // decodeSnapshot reads a snapshot row by row. It is all or nothing, and its errors are short
 // whatever the server sent.
@@ -25,19 +29,33 @@ const maxRows = 1 << 19
 // the server we think it is. What it passes on from engines is read as 0 then, which means
 // that it is not known: one broken engine must not hide all others.
 func decodeSnapshot(body io.Reader) (*Snapshot, error) {
-	d := snapshotDecoder{Decoder: kjson.NewDecoderCaseSensitivePreserveInts(fullReader{body})}
+	reader := &boundedReader{Reader: body}
+	d := snapshotDecoder{Decoder: kjson.NewDecoderCaseSensitivePreserveInts(reader)}
+	reader.consumed = d.InputOffset
 	if err := d.document(); err != nil {
 		return nil, fmt.Errorf("decoding the snapshot: %w", err)
 	}
 	return &d.snapshot, nil
 }
 
-// fullReader reads as much as there is room for. After every read the decoder looks again at
-// all white space in its buffer: what comes in small pieces would take it quadratic time.
-type fullReader struct{ io.Reader }
+// boundedReader gives the decoder its input, and no more of it at a time than a row may
+// have: the decoder holds all that lies between two tokens, white space included.
+//
+// It reads as much as there is room for. After every read the decoder looks again at all
+// white space in its buffer: what comes in small pieces would take it quadratic time.
+type boundedReader struct {
+	io.Reader
+	read int64
+	// consumed is how much the decoder is done with.
+	consumed func() int64
+}
 
-func (r fullReader) Read(p []byte) (int, error) {
+func (r *boundedReader) Read(p []byte) (int, error) {
+	if r.read-r.consumed() > maxValueBytes {
+		return 0, fmt.Errorf("a value or the space around it is larger than %d bytes", maxValueBytes)
+	}
 	n, err := io.ReadFull(r.Reader, p)
+	r.read += int64(n)
 	if n > 0 {
 		return n, nil // The error comes again.
 	}

@@ -258,44 +258,45 @@ func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("9", 1<<16)
 	tests := map[string]struct{ body, want string }{
-		"nothing":                  {"", "unexpected EOF"},
-		"HTML":                     {"<html>", "invalid character '<'"},
-		"null":                     {"null", "not a JSON object"},
-		"array":                    {"[]", "not a JSON object"},
-		"string":                   {`"{}"`, "not a JSON object"},
-		"second object":            {"{}{}", "something follows"},
-		"text behind":              {"{} x", "invalid character 'x'"},
-		"NUL behind":               {"{}\x00", "invalid character '\\x00'"},
-		"comma at the end":         {`{"totalPrefixes":1,}`, "invalid character '}'"},
-		"comma at the end of rows": {`{"replicas":[{},]}`, "invalid character ']'"},
-		"no comma":                 {`{"totalPrefixes":1 "hotPrefixes":1}`, "invalid character '\"'"},
-		"no comma between rows":    {`{"replicas":[{} {}]}`, "expected comma"},
-		"no colon":                 {`{"totalPrefixes" 1}`, "expected colon"},
-		"brackets crossed":         {`{"replicas":[{}}`, "invalid character '}'"},
-		"key twice":                {`{"replicas":[],"replicas":[]}`, "replicas is there twice"},
-		"count twice":              {`{"totalPrefixes":1,"totalPrefixes":1}`, "totalPrefixes is there twice"},
-		"rows are an object":       {`{"replicas":{}}`, "replicas is not an array"},
-		"rows are a string":        {`{"tenants":"none"}`, "tenants is not an array"},
-		"row is null":              {`{"tenants":[{},null]}`, "tenants[1] is null"},
-		"row is a string":          {`{"replicas":["` + long + `"]}`, "replicas[0]: a JSON string does not fit"},
-		"row is an array":          {`{"replicas":[[]]}`, "replicas[0]: a JSON array does not fit"},
-		"string for a number":      {`{"replicas":[{},{"prefixCount":"1"}]}`, "replicas[1]: prefixCount: a JSON string does not fit"},
-		"number for a string":      {`{"replicas":[{"tenant":1}]}`, "replicas[0]: tenant: a JSON number does not fit"},
-		"fraction for a count":     {`{"totalPrefixes":1.5}`, "totalPrefixes: a JSON number does not fit"},
-		"count too large":          {`{"totalPrefixes":9223372036854775808}`, "totalPrefixes: a JSON number does not fit"},
-		"number without end":       {`{"replicas":[{"prefixCount":` + long + `}]}`, "prefixCount: a JSON number does not fit"},
-		"rate too large":           {`{"replicas":[{"hitRate":1e39}]}`, "hitRate: a JSON number does not fit"},
-		"NaN":                      {`{"replicas":[{"hitRate":NaN}]}`, "invalid character 'N'"},
-		"time without zone":        {`{"replicas":[{"lastUpdate":"2027-03-02T12:00:00"}]}`, "lastUpdate: a JSON string does not fit"},
-		"time as a number":         {`{"replicas":[{"lastEventAt":1}]}`, "lastEventAt: a JSON number does not fit"},
-		"time without end":         {`{"replicas":[{"lastUpdate":"` + long + `"}]}`, "lastUpdate: a JSON string does not fit"},
-		"ignored key malformed":    {`{"tenants":[{"memoryUsed":01}]}`, "invalid character '1'"},
-		"too deep":                 {`{"a":` + strings.Repeat("[", 1<<20), "exceeded max depth"},
-		"negative total":           {`{"totalPrefixes":-1}`, "totalPrefixes is negative"},
-		"negative hot":             {`{"hotPrefixes":-1}`, "hotPrefixes is negative"},
-		"negative prefixes":        {`{"replicas":[{},{},{"prefixCount":-1}]}`, "replicas[2]: prefixCount is negative"},
-		"negative entries":         {`{"tenants":[{"indexEntries":-1}]}`, "tenants[0]: indexEntries is negative"},
-		"rows that say nothing":    {`{"tenants":[` + strings.Repeat("{},", maxRows) + `{}]}`, "more than 524288 rows"},
+		"nothing":                   {"", "unexpected EOF"},
+		"HTML":                      {"<html>", "invalid character '<'"},
+		"null":                      {"null", "not a JSON object"},
+		"array":                     {"[]", "not a JSON object"},
+		"string":                    {`"{}"`, "not a JSON object"},
+		"second object":             {"{}{}", "something follows"},
+		"text behind":               {"{} x", "invalid character 'x'"},
+		"NUL behind":                {"{}\x00", "invalid character '\\x00'"},
+		"comma at the end":          {`{"totalPrefixes":1,}`, "invalid character '}'"},
+		"comma at the end of rows":  {`{"replicas":[{},]}`, "invalid character ']'"},
+		"no comma":                  {`{"totalPrefixes":1 "hotPrefixes":1}`, "invalid character '\"'"},
+		"no comma between rows":     {`{"replicas":[{} {}]}`, "expected comma"},
+		"no colon":                  {`{"totalPrefixes" 1}`, "expected colon"},
+		"brackets crossed":          {`{"replicas":[{}}`, "invalid character '}'"},
+		"key twice":                 {`{"replicas":[],"replicas":[]}`, "replicas is there twice"},
+		"count twice":               {`{"totalPrefixes":1,"totalPrefixes":1}`, "totalPrefixes is there twice"},
+		"rows are an object":        {`{"replicas":{}}`, "replicas is not an array"},
+		"rows are a string":         {`{"tenants":"none"}`, "tenants is not an array"},
+		"row is null":               {`{"tenants":[{},null]}`, "tenants[1] is null"},
+		"row is a string":           {`{"replicas":["` + long + `"]}`, "replicas[0]: a JSON string does not fit"},
+		"row is an array":           {`{"replicas":[[]]}`, "replicas[0]: a JSON array does not fit"},
+		"string for a number":       {`{"replicas":[{},{"prefixCount":"1"}]}`, "replicas[1]: prefixCount: a JSON string does not fit"},
+		"number for a string":       {`{"replicas":[{"tenant":1}]}`, "replicas[0]: tenant: a JSON number does not fit"},
+		"fraction for a count":      {`{"totalPrefixes":1.5}`, "totalPrefixes: a JSON number does not fit"},
+		"count too large":           {`{"totalPrefixes":9223372036854775808}`, "totalPrefixes: a JSON number does not fit"},
+		"number without end":        {`{"replicas":[{"prefixCount":` + long + `}]}`, "prefixCount: a JSON number does not fit"},
+		"rate too large":            {`{"replicas":[{"hitRate":1e39}]}`, "hitRate: a JSON number does not fit"},
+		"NaN":                       {`{"replicas":[{"hitRate":NaN}]}`, "invalid character 'N'"},
+		"time without zone":         {`{"replicas":[{"lastUpdate":"2027-03-02T12:00:00"}]}`, "lastUpdate: a JSON string does not fit"},
+		"time as a number":          {`{"replicas":[{"lastEventAt":1}]}`, "lastEventAt: a JSON number does not fit"},
+		"time without end":          {`{"replicas":[{"lastUpdate":"` + long + `"}]}`, "lastUpdate: a JSON string does not fit"},
+		"ignored key malformed":     {`{"tenants":[{"memoryUsed":01}]}`, "invalid character '1'"},
+		"too deep":                  {`{"a":` + strings.Repeat("[", 1<<20), "exceeded max depth"},
+		"negative total":            {`{"totalPrefixes":-1}`, "totalPrefixes is negative"},
+		"negative hot":              {`{"hotPrefixes":-1}`, "hotPrefixes is negative"},
+		"negative prefixes":         {`{"replicas":[{},{},{"prefixCount":-1}]}`, "replicas[2]: prefixCount is negative"},
+		"negative entries":          {`{"tenants":[{"indexEntries":-1}]}`, "tenants[0]: indexEntries is negative"},
+		"rows that say nothing":     {`{"tenants":[` + strings.Repeat("{},", maxRows) + `{}]}`, "more than 131072 rows"},
+		"a value that is too large": {`{"later":"` + strings.Repeat("x", 4<<20) + `"}`, "larger than 1048576 bytes"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -337,5 +338,17 @@ func TestDecodeSharesTenants(t *testing.T) {
 	}
 	if got := snapshot.Replicas[4].Tenant; got != "maple" {
 		t.Errorf("got tenant %q", got)
+	}
+}
+
+// TestTimesThatCannotBeWritten: a clock that is far off must not make the whole index unreadable for those that it is shown
+// to.
+func TestTimesThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	for _, when := range []string{"9999-12-31T23:59:59-23:00", "0001-01-01T00:00:00+23:00"} {
+		got, err := decodeSnapshot(strings.NewReader(`{"replicas":[{"replicaId":"a","lastEventAt":"` + when + `"}]}`))
+		if err != nil || !got.Replicas[0].LastEventAt.IsZero() {
+			t.Errorf("%s: %+v, %v", when, got, err)
+		}
 	}
 }

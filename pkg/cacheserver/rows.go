@@ -101,7 +101,11 @@ func (i *instant) UnmarshalText(text []byte) error {
 		// The error of package time repeats the value.
 		return &json.UnmarshalTypeError{Value: "string", Type: reflect.TypeFor[time.Time]()}
 	}
-	*i = instant(when.UTC())
+	when = when.UTC()
+	if year := when.Year(); year < 1 || year > 9999 {
+		when = time.Time{} // Nobody could read it when it is written again.
+	}
+	*i = instant(when)
 	return nil
 }
 

@@ -56,7 +56,7 @@ func TestFaults(t *testing.T) {
 		{"garbage", behave(cacheserver.Answer(http.StatusOK, "<html>")), "decoding the snapshot"},
 		{"another object", behave(cacheserver.Answer(http.StatusOK, `{"replicas":7}`)), "replicas is not an array"},
 		{"half an answer", behave(cacheserver.Answer(http.StatusOK, `{"replicas":[`)), "unexpected EOF"},
-		{"100 MB", behave(flood), "larger than 67108864 bytes"},
+		{"100 MB", behave(flood), "larger than 1048576 bytes"},
 		{"redirect", behave(cacheserver.Redirect(http.StatusFound, elsewhere.URL(cacheserver.SnapshotPath))), "not followed"},
 		{"repeats the token", behave(cacheserver.Repeat(http.StatusTeapot)), "repeats the token"},
 		{"wrong token", otherToken, "401 Unauthorized"},

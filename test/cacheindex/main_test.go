@@ -7,14 +7,11 @@ package cacheindex
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -57,33 +54,14 @@ type environment struct {
 // env is set before the first test and not changed any more.
 var env *environment
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	env = &environment{}
-	code := 1
-	err := env.start(ctx)
-	if err == nil {
-		code = m.Run()
-	}
-	if err != nil || code != 0 {
-		for _, r := range env.replicas {
-			fmt.Fprintf(os.Stderr, "the end of a replica's log:\n%s\n", r.APIServerLogTail())
-		}
-	}
-	if err = errors.Join(err, env.stop()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+func TestMain(m *testing.M) {
+	os.Exit(cluster.Main(m, cluster.Options{Nodes: 1}, func(ctx context.Context, c *cluster.Cluster) (func(bool) error, error) {
+		env = &environment{cluster: c}
+		return env.stop, env.start(ctx)
+	}))
 }
 
 func (e *environment) start(ctx context.Context) (err error) {
-	if e.cluster, err = cluster.Start(ctx, cluster.Options{Nodes: 1}); err != nil {
-		return err
-	}
 	if e.dir, err = os.MkdirTemp("", "cacheindex-"); err != nil {
 		return err
 	}
@@ -106,12 +84,16 @@ func (e *environment) start(ctx context.Context) (err error) {
 	if err := e.writeToken(ctx, cacheserver.ControllerAudience); err != nil {
 		return err
 	}
-	flags, err := kubeFlags(ctx, e.kube)
+	store, err := e.cluster.Store(ctx)
+	if err != nil {
+		return err
+	}
+	flags, err := e.cluster.KubeAPIServerFlags(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range 2 {
-		r, err := newReplica(ctx, i, flags)
+		r, err := newReplica(ctx, i, store)
 		if err != nil {
 			return err
 		}
@@ -123,9 +105,12 @@ func (e *environment) start(ctx context.Context) (err error) {
 	return e.waitServed(ctx)
 }
 
-func (e *environment) stop() error {
+func (e *environment) stop(failed bool) error {
 	var errs []error
 	for _, r := range e.replicas {
+		if failed {
+			fmt.Fprintf(os.Stderr, "the end of a replica's log:\n%s\n", r.APIServerLogTail())
+		}
 		errs = append(errs, r.StopAPIServer())
 	}
 	if e.balancer != nil {
@@ -133,9 +118,6 @@ func (e *environment) stop() error {
 	}
 	if e.server != nil {
 		errs = append(errs, e.server.Stop())
-	}
-	if e.cluster != nil {
-		errs = append(errs, e.cluster.Stop())
 	}
 	return errors.Join(append(errs, os.RemoveAll(e.dir))...)
 }
@@ -150,28 +132,6 @@ func (e *environment) writeToken(ctx context.Context, audience string) error {
 		return fmt.Errorf("requesting a token: %w", err)
 	}
 	return os.WriteFile(e.tokenFile(), []byte(answer.Status.Token+"\n"), 0o600)
-}
-
-// kubeFlags asks kube-apiserver for its flags, which say how it reaches its etcd and with which certificate it comes to us.
-func kubeFlags(ctx context.Context, client kubernetes.Interface) (map[string]string, error) {
-	data, err := client.CoreV1().RESTClient().Get().AbsPath("/flagz").
-		SetHeader("Accept", "application/json;v=v1beta1;g=config.k8s.io;as=Flagz").DoRaw(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("asking kube-apiserver for its flags: %w", err)
-	}
-	var answer struct {
-		Flags map[string]string `json:"flags"`
-	}
-	if err := json.Unmarshal(data, &answer); err != nil {
-		return nil, fmt.Errorf("reading kube-apiserver's flags: %w", err)
-	}
-	for _, name := range []string{"etcd-servers", "etcd-certfile", "proxy-client-cert-file", "proxy-client-key-file"} {
-		if answer.Flags[name] == "" {
-			return nil, fmt.Errorf("kube-apiserver does not tell --%s: %q", name, data)
-		}
-	}
-	answer.Flags["etcd-servers"] = strings.Trim(answer.Flags["etcd-servers"], "[]")
-	return answer.Flags, nil
 }
 
 // waitServed waits until kube-apiserver passes requests on, and has our schemas for kubectl.

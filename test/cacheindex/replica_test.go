@@ -29,7 +29,7 @@ func snapshotURL(number int) string {
 }
 
 // newReplica starts an API server on ports of its own, and waits until it is ready.
-func newReplica(ctx context.Context, number int, kubeFlags map[string]string) (*replica, error) {
+func newReplica(ctx context.Context, number int, store *cluster.Store) (*replica, error) {
 	own := *env.cluster.APIServer
 	own.Log = filepath.Join(env.dir, fmt.Sprintf("replica-%d.log", number))
 	own.Args = nil
@@ -49,11 +49,7 @@ func newReplica(ctx context.Context, number int, kubeFlags map[string]string) (*
 	}
 	r := &replica{
 		Cluster: &cluster.Cluster{Info: env.cluster.Info},
-		extra: []string{
-			"--etcd-servers=" + kubeFlags["etcd-servers"], "--etcd-prefix=/registry-inferencecache",
-			"--etcd-cafile=" + kubeFlags["etcd-cafile"], "--etcd-certfile=" + kubeFlags["etcd-certfile"], "--etcd-keyfile=" + kubeFlags["etcd-keyfile"],
-			"--server-snapshot-url=" + snapshotURL(number), "--server-token-file=" + env.tokenFile(),
-		},
+		extra:   append(store.APIServerArgs(), "--server-snapshot-url="+snapshotURL(number), "--server-token-file="+env.tokenFile()),
 	}
 	r.APIServer = &own
 	return r, r.start(ctx)

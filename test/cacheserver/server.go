@@ -15,6 +15,8 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
+	"time"
 
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 )
@@ -73,9 +75,17 @@ func New(options Options) (*Server, error) {
 	return s, s.Start()
 }
 
+// portPatience is how long a server that is started again waits for its port, which a connection from this machine may
+// have got meanwhile.
+const portPatience = time.Minute
+
 // Start starts a server that was stopped, on the port that it had.
 func (s *Server) Start() error {
 	listener, err := net.Listen("tcp", s.address)
+	for since := time.Now(); errors.Is(err, syscall.EADDRINUSE) && time.Since(since) < portPatience; {
+		time.Sleep(100 * time.Millisecond)
+		listener, err = net.Listen("tcp", s.address)
+	}
 	if err != nil {
 		return fmt.Errorf("starting the cache server: %w", err)
 	}

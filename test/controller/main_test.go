@@ -8,11 +8,9 @@ package controller
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -52,40 +50,15 @@ var env *environment
 // extraArgs are what a test gives the controller besides, when it starts it. They come last, where they win.
 var extraArgs []string
 
-func TestMain(m *testing.M) { os.Exit(runOnCluster(m)) }
-
-func runOnCluster(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+func TestMain(m *testing.M) {
 	// Pods on the network of their node need a node each.
-	c, err := cluster.Start(ctx, cluster.Options{Nodes: 10})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	code := 1
-	if env, err = install(ctx, c); err == nil {
-		stop() // The cluster ends with this process, however that ends.
-		raiseParallelism()
-		code = m.Run()
-		err = errors.Join(denied(), env.stopController())
-	}
-	if err = errors.Join(err, c.Stop()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	return code
-}
-
-// raiseParallelism lets more tests run at a time than there are processors, unless the command line says how many: most of
-// the time they wait for the cluster.
-func raiseParallelism() {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		_ = flag.Set("test.parallel", "8")
-	}
+	os.Exit(cluster.Main(m, cluster.Options{Nodes: 10}, func(ctx context.Context, c *cluster.Cluster) (func(bool) error, error) {
+		var err error
+		if env, err = install(ctx, c); err != nil {
+			return nil, err
+		}
+		return func(bool) error { return errors.Join(denied(), env.stopController()) }, nil
+	}))
 }
 
 func install(ctx context.Context, c *cluster.Cluster) (*environment, error) {

@@ -54,9 +54,10 @@ func TestParticipationOfMany(t *testing.T) {
 		t.Logf("%d backends changed within %s", count, time.Since(started))
 	}
 	all(1)
-	offset := waitQuiet(t)
+	offset, before := waitQuiet(t), s.server.Requests(cacheserver.SnapshotPath)
 	all(2)
 	s.waitTicks(3)
+	ticks := s.server.Requests(cacheserver.SnapshotPath) - before
 	requests, err := audited(offset)
 	must(t, err)
 	written, lists := map[string]int{}, 0
@@ -71,8 +72,9 @@ func TestParticipationOfMany(t *testing.T) {
 		}
 	}
 	for i := range count {
-		if got := written[name(i)]; got != 1 {
-			t.Errorf("%s was written %d times", name(i), got)
+		// Once is enough. A tick that comes before the cache has the last one's writes makes them again, to no effect.
+		if got := written[name(i)]; got > ticks {
+			t.Errorf("%s was written %d times in %d ticks", name(i), got, ticks)
 		}
 	}
 	if len(written) != count {

@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -119,7 +120,7 @@ func TestServerIsReplaced(t *testing.T) {
 			restarted := string(second.UID) + ":1"
 			s.waitServers(restarted, restarted)
 
-			s.edit(func(b *v1alpha1.CacheBackend) { b.Spec.Replicas = new(int32(2)) })
+			s.scale(2)
 			s.waitBackendReady()
 			eventually(t, "both servers are known", func(ctx context.Context) error {
 				if got := s.backend().Status.ObservedServerInstance; strings.Count(got, ":") != 2 {
@@ -128,8 +129,76 @@ func TestServerIsReplaced(t *testing.T) {
 				return nil
 			})
 			s.waitServers(s.backend().Status.ObservedServerInstance, restarted)
+
+			// The servers may be the ones that the engine was restarted for before.
+			s.scale(1)
+			left := s.server("")
+			known := string(left.UID) + ":" + map[bool]string{true: "1", false: "0"}[left.UID == second.UID]
+			again := s.waitTrigger(known, restarted)
+			if !strings.HasPrefix(again, known) {
+				t.Errorf("the engine was restarted with %q, not for %q", again, known)
+			}
+
+			s.scale(0)
+			s.waitReady(metav1.ConditionFalse, v1alpha1.ReasonScaledToZero)
+			s.waitNoServer()
+			s.touch()
+			s.waitServers(known, again)
+			s.scale(1)
+			last := string(s.server("").UID) + ":0"
+			s.waitServers(last, last)
 		})
 	}
+}
+
+func (s *subject) scale(replicas int32) {
+	s.Helper()
+	s.edit(func(b *v1alpha1.CacheBackend) { b.Spec.Replicas = &replicas })
+}
+
+func (s *subject) waitNoServer() {
+	s.Helper()
+	eventually(s.T, "no server is left", func(ctx context.Context) error {
+		pods, err := s.pods(ctx, storage.SelectorLabels(s.name))
+		if err == nil && len(pods) != 0 {
+			err = fmt.Errorf("there are %d", len(pods))
+		}
+		return err
+	})
+}
+
+// waitTrigger waits until the engine was restarted with something else than before, and returns that.
+func (s *subject) waitTrigger(instance, before string) (trigger string) {
+	s.Helper()
+	eventually(s.T, "the engine is restarted once more", func(ctx context.Context) error {
+		engine, err := env.kube.AppsV1().Deployments(s.namespace).Get(ctx, "engine", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		trigger = engine.Spec.Template.Annotations[v1alpha1.AnnotationCacheServerRestartTrigger]
+		if trigger == before {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	s.waitServers(instance, trigger)
+	return trigger
+}
+
+// TestRemoteTierNeverServes: what the index says of the remote tier is told, and lowers nothing.
+func TestRemoteTierNeverServes(t *testing.T) {
+	t.Parallel()
+	s := create(t)
+	s.waitBackendReady()
+	for _, tt := range []struct{ rate, want string }{
+		{`"0"`, "True/T2ZeroHitRate"}, {`"0.15"`, "False/T2Serving"}, {"null", ""},
+	} {
+		s.kubectl("patch", "cachebackend", s.name, "--subresource=status", "--type=merge", "-p",
+			`{"status":{"indexParticipation":{"prefixCount":1,"t2HitRate":`+tt.rate+`}}}`)
+		s.waitCondition(v1alpha1.ConditionT2Degraded, tt.want)
+		s.waitBackendReady()
+	}
+	s.waitEvents()
 }
 
 // TestRolloutIsTakenBack: while a rollout is under way the new servers do not count, so that one that is taken back leaves

@@ -52,26 +52,12 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	ctx := context.Background()
-	var err error
-	if host, err = cluster.Start(ctx, cluster.Options{Nodes: 1}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := host.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}()
-	if homeStore, err = install(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	os.Exit(cluster.Main(m, cluster.Options{Nodes: 1}, func(ctx context.Context, c *cluster.Cluster) (func(bool) error, error) {
+		host = c
+		var err error
+		homeStore, err = install(ctx)
+		return nil, err
+	}))
 }
 
 // install starts the API server for the first time, and returns the id of its store.

@@ -21,6 +21,7 @@ import (
 
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
 	typedv1alpha1 "inferencecache.io/inferencecache/pkg/generated/clientset/versioned/typed/inferencecache/v1alpha1"
+	"inferencecache.io/inferencecache/test/cluster"
 )
 
 // patience bounds every wait. It is far above what anything needs, for machines that are busy with other things too.
@@ -172,7 +173,7 @@ func requestTo(verb, kind, namespace string) *rest.Request {
 }
 
 func keyOf(kind, namespace, name string) string {
-	return path.Join(etcdPrefix, v1alpha1.GroupName, resources[kind].Resource, namespace, name)
+	return path.Join(cluster.StorePrefix, v1alpha1.GroupName, resources[kind].Resource, namespace, name)
 }
 
 // plant puts an object into etcd as it is, as an older server would have left it, and waits until it is served.

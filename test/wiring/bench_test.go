@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
+	"inferencecache.io/inferencecache/test/cluster"
 )
 
 // BenchmarkAdmission measures what the webhook adds to the creation of a pod: a review over TLS on a connection that is
@@ -53,7 +54,7 @@ func BenchmarkAdmission(b *testing.B) {
 // fill puts backends into etcd, of which the first selects the pods of newPod.
 func fill(b *testing.B, namespace string, count int) {
 	b.Helper()
-	prefix := path.Join(etcdPrefix, v1alpha1.GroupName, "cachebackends", namespace) + "/"
+	prefix := path.Join(cluster.StorePrefix, v1alpha1.GroupName, "cachebackends", namespace) + "/"
 	b.Cleanup(func() {
 		if _, err := env.etcd.Delete(context.Background(), prefix, clientv3.WithPrefix()); err != nil {
 			b.Error(err)

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
+	"inferencecache.io/inferencecache/test/cluster"
 )
 
 // injectionLabel on a namespace, with the value disabled, keeps the webhook out of it.
@@ -119,7 +120,7 @@ func plant(t testing.TB, backend *v1alpha1.CacheBackend) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := path.Join(etcdPrefix, v1alpha1.GroupName, "cachebackends", backend.Namespace, backend.Name)
+	key := path.Join(cluster.StorePrefix, v1alpha1.GroupName, "cachebackends", backend.Namespace, backend.Name)
 	if _, err := env.etcd.Put(t.Context(), key, string(data)); err != nil {
 		t.Fatal(err)
 	}

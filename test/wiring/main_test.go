@@ -8,20 +8,14 @@ package wiring
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -41,8 +35,6 @@ const (
 	systemNamespace = "inference-cache-system"
 	storeConfigMap  = "inference-cache-store"
 	apiServiceName  = "v1alpha1.inferencecache.io"
-	// etcdPrefix is where our keys begin in the etcd that we share with kube-apiserver.
-	etcdPrefix = "/registry-inferencecache"
 )
 
 // environment is the cluster that all tests share, and an administrator's clients of it.
@@ -64,29 +56,14 @@ type environment struct {
 // env is set before the first test. Only the functions of this file change it.
 var env *environment
 
-func TestMain(m *testing.M) { os.Exit(runOnCluster(m)) }
-
-func runOnCluster(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	c, err := cluster.Start(ctx, cluster.Options{Nodes: 2})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	code := 1
-	if env, err = install(ctx, c); err == nil {
-		stop() // The cluster ends with this process, however that ends.
-		if code = m.Run(); code != 0 {
-			fmt.Fprintf(os.Stderr, "the end of the API server's log:\n%s\n", c.APIServerLogTail())
+func TestMain(m *testing.M) {
+	os.Exit(cluster.Main(m, cluster.Options{Nodes: 2}, func(ctx context.Context, c *cluster.Cluster) (func(bool) error, error) {
+		var err error
+		if env, err = install(ctx, c); err != nil {
+			return nil, err
 		}
-		err = env.etcd.Close()
-	}
-	if err = errors.Join(err, c.Stop()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+		return func(bool) error { return env.etcd.Close() }, nil
+	}))
 }
 
 // install starts the API server for the first time, on the cluster's own etcd.
@@ -104,9 +81,14 @@ func install(ctx context.Context, c *cluster.Cluster) (*environment, error) {
 	if e.aggregator, err = aggregatorclient.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("creating client: %w", err)
 	}
-	if err := e.connectStore(ctx); err != nil {
+	store, err := c.Store(ctx)
+	if err != nil {
 		return nil, err
 	}
+	if e.etcd, err = store.Client(); err != nil {
+		return nil, err
+	}
+	e.storeArgs = store.APIServerArgs()
 	if err := errors.Join(c.StartAPIServer(e.storeArgs...), c.WaitAPIServerReady(ctx)); err != nil {
 		return nil, err
 	}
@@ -117,38 +99,6 @@ func install(ctx context.Context, c *cluster.Cluster) (*environment, error) {
 	}
 	e.storeID = known.Data["storeID"]
 	return e, nil
-}
-
-// connectStore asks kube-apiserver how it connects to its own etcd, and connects to it.
-func (e *environment) connectStore(ctx context.Context) error {
-	data, err := e.kube.CoreV1().RESTClient().Get().AbsPath("/flagz").
-		SetHeader("Accept", "application/json;v=v1beta1;g=config.k8s.io;as=Flagz").DoRaw(ctx)
-	if err != nil {
-		return fmt.Errorf("asking kube-apiserver for its flags: %w", err)
-	}
-	var answer struct {
-		Flags map[string]string `json:"flags"`
-	}
-	if err := json.Unmarshal(data, &answer); err != nil {
-		return fmt.Errorf("reading kube-apiserver's flags: %w", err)
-	}
-	url := strings.Trim(answer.Flags["etcd-servers"], "[]")
-	info := transport.TLSInfo{
-		TrustedCAFile: answer.Flags["etcd-cafile"], CertFile: answer.Flags["etcd-certfile"], KeyFile: answer.Flags["etcd-keyfile"],
-	}
-	config, err := info.ClientConfig()
-	if err != nil {
-		return fmt.Errorf("reading etcd's certificates: %w", err)
-	}
-	e.etcd, err = clientv3.New(clientv3.Config{Endpoints: []string{url}, TLS: config, Logger: zap.NewNop()})
-	if err != nil {
-		return fmt.Errorf("connecting to etcd: %w", err)
-	}
-	e.storeArgs = []string{
-		"--etcd-servers=" + url, "--etcd-prefix=" + etcdPrefix,
-		"--etcd-cafile=" + info.TrustedCAFile, "--etcd-certfile=" + info.CertFile, "--etcd-keyfile=" + info.KeyFile,
-	}
-	return nil
 }
 
 // serving makes the API server run on the cluster's own etcd, with those further arguments and no others, and waits until

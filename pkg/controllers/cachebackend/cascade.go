@@ -74,9 +74,9 @@ const (
 
 // judgeServers compares the servers with the baseline, the set that engines are known to
 // have connections to. Engines hold on to a connection that is broken, so they must be
-// restarted when one of those servers was replaced. The baseline must not follow what a
-// rollout that is taken back leaves no trace of, nor shrink because of an outage: the
-// return from it would look like a first sight, and be no reason to restart anybody.
+// restarted when one of those servers was replaced. The baseline must not take in the new
+// pods of a rollout that may still be undone, nor lose pods to an outage: their return would
+// look like a first sight, and be no reason to restart anybody.
 func judgeServers(baseline string, servers Servers) step {
 	current := instance(servers.Ready)
 	switch {
@@ -111,22 +111,23 @@ func judgeServers(baseline string, servers Servers) step {
 
 // restartMemory is what the process knows about restarts of a backend's engines.
 type restartMemory struct {
-	// baseline is what this process has decided to publish, nil before it has. It counts
-	// more than the status, whose write may have failed.
+	// baseline is what this process has decided to publish, or has found published; nil
+	// before either. It counts more than the status, whose write may have failed and whose
+	// copy in the cache may be old.
 	baseline *string
-	// lastCascade is when the latest cascade was begun, and attempt which one it was.
+	// lastCascade is when the latest cascade was tried.
 	lastCascade time.Time
-	attempt     attempt
+	// latest is that cascade, and since is when it was first tried.
+	latest replacement
+	since  time.Time
 }
 
-// attempt is a cascade from a baseline to the servers that were there instead.
-type attempt struct{ baseline, current string }
+// replacement is a change of servers that engines restart for.
+type replacement struct{ baseline, current string }
 
 // restartDecision is what to do about the engines of a backend.
 type restartDecision struct {
 	step step
-	// baseline is the one that the servers were compared with.
-	baseline string
 	// wait is how long a cascade has to wait that may not be yet; step is keep then.
 	wait time.Duration
 	// trigger is what to set on the engines of a cascade.
@@ -135,31 +136,27 @@ type restartDecision struct {
 
 // decide compares the servers with the baseline. It lets no cascade begin within the window
 // of the one before, whose attempt takes the window even if it fails.
-func (m *restartMemory) decide(published string, servers Servers, now time.Time) restartDecision {
-	decision := restartDecision{baseline: published}
-	if m.baseline != nil {
-		decision.baseline = *m.baseline
-	}
-	decision.step = judgeServers(decision.baseline, servers)
-	if decision.step != cascade {
-		return decision
+func (m *restartMemory) decide(baseline string, servers Servers, now time.Time) restartDecision {
+	step := judgeServers(baseline, servers)
+	if step != cascade {
+		return restartDecision{step: step}
 	}
 	if left := cascadeWindow - now.Sub(m.lastCascade); !m.lastCascade.IsZero() && left > 0 {
-		decision.step, decision.wait = keep, left
-		return decision
+		return restartDecision{step: keep, wait: left}
 	}
-	this := attempt{decision.baseline, instance(servers.Ready)}
-	decision.trigger = trigger{attempt: this, again: this == m.attempt, now: now}
-	m.lastCascade, m.attempt = now, this
-	return decision
+	replaced := replacement{baseline, instance(servers.Ready)}
+	if replaced != m.latest {
+		m.latest, m.since = replaced, now
+	}
+	m.lastCascade = now
+	return restartDecision{step: cascade, trigger: trigger{replaced, m.since}}
 }
 
 // trigger makes the value that rolls engines. It names the servers that are there now.
 type trigger struct {
-	attempt
-	// again says that the same was tried before, so that some engines may have the value.
-	again bool
-	now   time.Time
+	replacement
+	// since is when the cascade was first tried.
+	since time.Time
 }
 
 // triggerSeparator stands between the servers and a time.
@@ -167,17 +164,18 @@ const triggerSeparator = "@"
 
 // value returns what to set on an engine in place of the present value, and false when it
 // was restarted for these servers already. A tier that has shrunk may have come down to
-// servers that engines were restarted for once before; that value is set already and would
-// not restart them again, so it gets the time as well.
+// servers that engines were restarted for once before: that value is set already and would
+// not restart them again, so it gets the time as well, the same one in every attempt.
 func (t trigger) value(present string) (string, bool) {
 	servers, _, _ := strings.Cut(present, triggerSeparator)
 	switch {
 	case servers != t.current:
 		return t.current, true
-	case t.again || !t.shrunk():
+	case !t.shrunk():
 		return "", false
 	default:
-		return t.current + triggerSeparator + t.now.UTC().Format(time.RFC3339), true
+		value := t.current + triggerSeparator + t.since.UTC().Format(time.RFC3339)
+		return value, value != present
 	}
 }
 

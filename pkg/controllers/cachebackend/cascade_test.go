@@ -94,20 +94,12 @@ func TestCascadeWindow(t *testing.T) {
 		{cascadeWindow + time.Second, keep, cascadeWindow - time.Second},
 	} {
 		got := memory.decide("A:0", servers("B:0", true), start.Add(tt.at))
-		if got.step != tt.step || got.wait != tt.wait || got.baseline != "A:0" {
+		if got.step != tt.step || got.wait != tt.wait {
 			t.Errorf("after %s: %+v, want %+v", tt.at, got, tt)
 		}
 	}
 	if got := memory.decide("A:0", servers("A:0,B:0", true), start.Add(cascadeWindow+2*time.Second)); got.step != rebase {
 		t.Errorf("what is no cascade waits for the window: %+v", got)
-	}
-	memory.baseline = new("B:0")
-	if got := memory.decide("A:0", servers("B:0", true), start.Add(time.Hour)); got.step != keep || got.baseline != "B:0" {
-		t.Errorf("what was decided does not outlive a write that failed: %+v", got)
-	}
-	memory.baseline = new("")
-	if got := memory.decide("A:0", servers("B:0", true), start.Add(time.Hour)); got.step != rebase {
-		t.Errorf("a baseline that was cleared is back: %+v", got)
 	}
 }
 
@@ -117,26 +109,38 @@ func TestTrigger(t *testing.T) {
 	for _, tt := range []struct {
 		name              string
 		baseline, current string
-		again             bool
 		present, want     string
 	}{
 		{name: "first", baseline: "A:0", current: "B:0", want: "B:0"},
 		{name: "next", baseline: "B:0", current: "C:0", present: "B:0", want: "C:0"},
 		{name: "after one with a time", baseline: "B:0", current: "C:0", present: "B:0" + stamp, want: "C:0"},
 		{name: "done before a write that was lost", baseline: "A:0", current: "B:0", present: "B:0"},
-		{name: "done in an attempt that failed", baseline: "A:0,B:0", current: "A:0", again: true, present: "A:0"},
-		{name: "done with a time in an attempt that failed", baseline: "A:0,B:0", current: "A:0", again: true, present: "A:0" + stamp},
 		{name: "scaled down", baseline: "A:0,B:0", current: "A:0", present: "C:0", want: "A:0"},
 		{name: "scaled down again", baseline: "A:0,B:0", current: "A:0", present: "A:0", want: "A:0" + stamp},
 		{name: "and again", baseline: "A:0,B:0", current: "A:0", present: "A:0@2026-02-28T12:00:00Z", want: "A:0" + stamp},
+		{name: "done in an attempt that failed", baseline: "A:0,B:0", current: "A:0", present: "A:0" + stamp},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, due := trigger{attempt{tt.baseline, tt.current}, tt.again, start}.value(tt.present)
-			if got != tt.want || due != (tt.want != "") {
+			got, due := trigger{replacement{tt.baseline, tt.current}, start}.value(tt.present)
+			if due != (tt.want != "") || due && got != tt.want {
 				t.Errorf("%q, due: %t; want %q", got, due, tt.want)
 			}
 		})
+	}
+}
+
+// TestTriggerOfARetry: a cascade that is tried again is the same one, and sets the same value.
+func TestTriggerOfARetry(t *testing.T) {
+	t.Parallel()
+	var memory restartMemory
+	first := memory.decide("A:0,B:0", servers("A:0", true), start).trigger
+	again := memory.decide("A:0,B:0", servers("A:0", true), start.Add(time.Hour)).trigger
+	if first != again {
+		t.Errorf("%+v, and then %+v", first, again)
+	}
+	if other := memory.decide("A:0,C:0", servers("A:0", true), start.Add(2*time.Hour)).trigger; other.since == first.since {
+		t.Errorf("another cascade counts as a retry: %+v", other)
 	}
 }
 
@@ -267,9 +271,11 @@ func (m *tierModel) happen() {
 
 // pass is a pass of the controller, whose writes may fail.
 func (m *tierModel) pass(servers Servers) {
-	decision := m.memory.decide(m.published, servers, m.now)
-	baseline := decision.baseline
-	current := instance(servers.Ready)
+	if m.memory.baseline == nil {
+		m.memory.baseline = new(m.published)
+	}
+	baseline, current := *m.memory.baseline, instance(servers.Ready)
+	decision := m.memory.decide(baseline, servers, m.now)
 	switch decision.step {
 	case cascade:
 		m.checkCascade(parseInstance(baseline))
@@ -312,8 +318,9 @@ func (m *tierModel) checkCascade(baseline map[types.UID]int64) {
 
 // settle lets the tier and the controller come to rest.
 func (m *tierModel) settle() {
+	newest := m.random.IntN(2) == 0
 	for len(m.pods) > m.desired {
-		m.kill(0)
+		m.kill(map[bool]int{true: len(m.pods) - 1}[newest])
 	}
 	for len(m.pods) < m.desired {
 		m.add(false)

@@ -22,14 +22,14 @@ type CrashLoop struct {
 	Pod       string
 	UID       types.UID
 	Container string
-	// Announced says that an event has named the pod before: a container that flaps
+	// Announced says that an event has covered the pod before: a container that flaps
 	// between running and waiting is one story.
 	Announced bool
 }
 
-// ReadCrashLoop says whether the engine of a pod keeps crashing. Of containers whose part
+// readCrashLoop says whether the engine of a pod keeps crashing. Of containers whose part
 // is not known it says nothing.
-func ReadCrashLoop(pod *corev1.Pod, engineName string) (CrashLoop, bool) {
+func readCrashLoop(pod *corev1.Pod, engineName string) (CrashLoop, bool) {
 	container := engine.EngineContainer(&pod.Spec, engineName)
 	if container == nil {
 		return CrashLoop{}, false

@@ -43,7 +43,7 @@ func TestReadCrashLoop(t *testing.T) {
 			}
 			pod.Status.ContainerStatuses = tt.statuses
 			pod.Status.InitContainerStatuses = []corev1.ContainerStatus{waiting("vllm", "CrashLoopBackOff")}
-			loop, found := ReadCrashLoop(pod, "vllm")
+			loop, found := readCrashLoop(pod, "vllm")
 			if found != (tt.want != "") || loop.Container != tt.want {
 				t.Errorf("%+v, found: %t; want the container %q", loop, found, tt.want)
 			}

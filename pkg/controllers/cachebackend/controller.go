@@ -28,7 +28,7 @@ const Name = "cachebackend-controller"
 const (
 	// concurrency is how many backends are worked on at once. Most of a pass is waiting: for
 	// seconds where the cache server does not answer.
-	concurrency = 16
+	concurrency = 32
 	// A pass that failed is tried again within these bounds. The upper one is as often as a
 	// backend is looked at anyway: a quota may have room again.
 	minBackoff = 100 * time.Millisecond

@@ -23,6 +23,7 @@ const (
 
 // KernelCheck is what the kernel check of an engine pod came to.
 type KernelCheck struct {
+	Pod     string
 	Outcome KernelOutcome
 	// Strict says that a failure keeps the pod from starting. The mode is that of the pod:
 	// the backend may ask for another one of new pods.
@@ -44,13 +45,13 @@ const (
 	KernelsFail
 )
 
-// ReadKernelCheck reads the kernel check of a pod. It returns false when the pod has none.
-func ReadKernelCheck(pod *corev1.Pod) (KernelCheck, bool) {
+// readKernelCheck reads the kernel check of a pod. It returns false when the pod has none.
+func readKernelCheck(pod *corev1.Pod) (KernelCheck, bool) {
 	i := slices.IndexFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == engine.ContainerKernelCheck })
 	if i < 0 {
 		return KernelCheck{}, false
 	}
-	check := KernelCheck{Outcome: KernelsPending, Strict: slices.ContainsFunc(pod.Spec.InitContainers[i].Env, func(env corev1.EnvVar) bool {
+	check := KernelCheck{Pod: pod.Name, Outcome: KernelsPending, Strict: slices.ContainsFunc(pod.Spec.InitContainers[i].Env, func(env corev1.EnvVar) bool {
 		return env.Name == engine.EnvKernelCheckStrict && env.Value == "1"
 	})}
 	ended := terminated(pod.Status.InitContainerStatuses, engine.ContainerKernelCheck)
@@ -123,11 +124,11 @@ func (p *pass) reportKernels(worst KernelCheck) {
 	switch worst.Outcome {
 	case KernelsFail:
 		status, reason = metav1.ConditionFalse, v1alpha1.ReasonKernelLoadFailed
-		message = fmt.Sprintf("LMCache's native kernels do not load in %d of %d engine pods: %s", count, len(checks), firstLine(worst.Message))
+		message = fmt.Sprintf("LMCache's native kernels do not load in %d of %d engine pods, %s among them: %s", count, len(checks), worst.Pod, firstLine(worst.Message))
 	case KernelsUnknown:
 		status, reason = metav1.ConditionUnknown, v1alpha1.ReasonKernelCheckError
-		message = fmt.Sprintf("The kernel check of %d of %d engine pods ended without a result: exit %d %s: %q",
-			count, len(checks), worst.ExitCode, worst.Reason, worst.Message)
+		message = fmt.Sprintf("The kernel check of %d of %d engine pods ended without a result, that of %s with exit %d %s: %s",
+			count, len(checks), worst.Pod, worst.ExitCode, worst.Reason, worst.Message)
 	case KernelsPending:
 		status, reason = metav1.ConditionUnknown, v1alpha1.ReasonKernelCheckPending
 		message = fmt.Sprintf("The kernel check of %d of %d engine pods has not ended.", count, len(checks))

@@ -47,13 +47,13 @@ func TestReadKernelCheck(t *testing.T) {
 				{Name: "other", State: corev1.ContainerState{Terminated: ended(0, "Completed", "OK")}},
 				{Name: "lmcache-kernel-check", State: corev1.ContainerState{Terminated: tt.current}, LastTerminationState: corev1.ContainerState{Terminated: tt.last}},
 			}
-			got, found := ReadKernelCheck(pod)
+			got, found := readKernelCheck(pod)
 			if diff := cmp.Diff(tt.want, got); diff != "" || !found {
 				t.Errorf("found: %t (-want +got):\n%s", found, diff)
 			}
 		})
 	}
-	if _, found := ReadKernelCheck(newPod("p", func(pod *corev1.Pod) { pod.Spec.Containers = []corev1.Container{{Name: "lmcache-kernel-check"}} })); found {
+	if _, found := readKernelCheck(newPod("p", func(pod *corev1.Pod) { pod.Spec.Containers = []corev1.Container{{Name: "lmcache-kernel-check"}} })); found {
 		t.Error("a container that is no init container is a kernel check")
 	}
 }
@@ -61,7 +61,7 @@ func TestReadKernelCheck(t *testing.T) {
 func TestKernels(t *testing.T) {
 	t.Parallel()
 	load, pending := KernelCheck{Outcome: KernelsLoad}, KernelCheck{Outcome: KernelsPending}
-	fail := KernelCheck{Outcome: KernelsFail, Message: "FAIL: no libcudart\nTraceback"}
+	fail := KernelCheck{Pod: "eng-2", Outcome: KernelsFail, Message: "FAIL: no libcudart\nTraceback"}
 	strict := KernelCheck{Outcome: KernelsFail, Strict: true, Message: "FAIL: " + strings.Repeat("x", 3500)}
 	killed := KernelCheck{Outcome: KernelsUnknown, ExitCode: 137, Reason: "OOMKilled"}
 	for _, tt := range []struct {
@@ -74,8 +74,8 @@ func TestKernels(t *testing.T) {
 		{name: "none"},
 		{name: "all load", checks: []KernelCheck{load, load}, want: "True/KernelsHealthy", says: "2 of 2"},
 		{name: "one has not ended", checks: []KernelCheck{load, pending}, want: "Unknown/KernelCheckPending", says: "1 of 2"},
-		{name: "one was killed", checks: []KernelCheck{load, pending, killed}, want: "Unknown/KernelCheckError", says: `exit 137 OOMKilled: ""`},
-		{name: "one fails", checks: []KernelCheck{killed, load, fail, fail}, want: "False/KernelLoadFailed", says: "2 of 4 engine pods: FAIL: no libcudart"},
+		{name: "one was killed", checks: []KernelCheck{load, pending, killed}, want: "Unknown/KernelCheckError", says: `exit 137 OOMKilled: `},
+		{name: "one fails", checks: []KernelCheck{killed, load, fail, fail}, want: "False/KernelLoadFailed", says: "2 of 4 engine pods, eng-2 among them: FAIL: no libcudart"},
 		{name: "one fails, another blocks", checks: []KernelCheck{fail, strict}, want: "False/KernelLoadFailed", says: "2 of 2", blocks: true},
 		{name: "strict and loads", checks: []KernelCheck{{Outcome: KernelsLoad, Strict: true}, fail}, want: "False/KernelLoadFailed", says: "1 of 2"},
 	} {

@@ -14,15 +14,15 @@ import (
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
 )
 
-// memory is what the process knows of a backend from earlier passes. Nothing depends on it
-// that a restart must not lose. Passes over one backend follow one another, so it needs no
-// lock.
+// memory is what the process knows of a backend from earlier passes. Nothing is in it that
+// must survive the process. Passes over one backend follow one another, so it needs no lock.
 type memory struct {
 	backend types.UID
 
 	probe    probeMemory
 	restarts restartMemory
-	// announced are the pods that an event has named as crash-looping.
+	// announced are the pods that an event about crash loops has covered, nil before any pod
+	// was looked at.
 	announced sets.Set[types.UID]
 }
 
@@ -42,7 +42,7 @@ func (m *memories) of(backend *v1alpha1.CacheBackend) *memory {
 		if m.byName == nil {
 			m.byName = map[types.NamespacedName]*memory{}
 		}
-		kept = &memory{backend: backend.UID, announced: sets.New[types.UID]()}
+		kept = &memory{backend: backend.UID}
 		m.byName[name] = kept
 	}
 	return kept
@@ -63,9 +63,22 @@ func (m *memory) leaveTier() {
 	m.restarts = restartMemory{baseline: new("")}
 }
 
+// seen is told about a list of pods. What crashes while the condition stands that an earlier
+// process has published was announced by that one.
+func (m *memory) seen(backend *v1alpha1.CacheBackend, view *podView) {
+	if m.announced == nil && find(&backend.Status, v1alpha1.ConditionEngineCompatibility) != nil {
+		for _, loop := range view.crashLooping {
+			view.remaining.Insert(loop.UID)
+		}
+	}
+	m.announced = view.remaining
+}
+
 // published is told about a pass over this version of the backend whose status is stored.
 func (m *memory) published(backend *v1alpha1.CacheBackend, observation Observation, decision Decision) {
-	m.probe.published(backend)
+	if decision.Answered {
+		m.probe.published(backend)
+	}
 	if !slices.ContainsFunc(decision.Events, func(event Event) bool { return event.Reason == v1alpha1.EventInjectedEngineCrashLooping }) {
 		return
 	}

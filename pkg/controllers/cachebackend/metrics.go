@@ -17,7 +17,7 @@ var (
 
 	restartCascades = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "inferencecache_backend_server_restart_cascades_total",
-		Help: "Times that engines were restarted because their cache server was replaced.",
+		Help: "Times that a replaced cache server was followed by the restart of its engines, if it had any.",
 	}, []string{"namespace", "backend", "reason"})
 )
 

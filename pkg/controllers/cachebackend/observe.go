@@ -5,8 +5,6 @@ package cachebackend
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,56 +20,35 @@ import (
 )
 
 // observe completes what a pass knows. The tier is nil for a backend without one of ours.
-// Pods and the Deployments of engines are not in the cache, since a cluster has too many;
-// what cannot be listed is left unknown.
-func (r *Reconciler) observe(ctx context.Context, backend *v1alpha1.CacheBackend, t *tier) Observation {
+// What cannot be listed is left unknown.
+func (r *Reconciler) observe(ctx context.Context, backend *v1alpha1.CacheBackend, t *tier, view *podView) Observation {
 	var observation Observation
-	logger := log.FromContext(ctx)
-	memory := r.memories.of(backend)
-	view := newPodView(backend, memory.announced)
-	listErr := view.list(ctx, r.live)
-	if listErr != nil {
-		logger.Error(listErr, "Could not list pods")
-	} else {
-		memory.announced = view.remaining
-	}
+	listed := view.err == nil
 	if t != nil {
 		observation.Applied = t.applied
 		observation.Replicas = t.replicas
 		observation.Endpoint = storage.Endpoint(t.service, backend.UID)
 		observation.Workload = t.workload(backend)
-		if w := &observation.Workload; listErr == nil {
+		if w := &observation.Workload; listed {
 			w.UnreadyPods, w.PodsListed = t.unreadyPods(view.ownPods, w.ReadyReplicas)
 		}
-		observation.Restart = r.observeRestart(ctx, backend, view, listErr == nil)
 	}
+	memory := r.memories.of(backend)
 	observation.Probe.Enabled = r.prober != nil
 	if observation.Probe.Enabled {
 		observation.Probe.Answer = memory.probe.latest(backend)
 	}
-	observation.Engines = Engines{PodsListed: listErr == nil, Pods: view.pods, LivePods: view.livePods}
+	observation.Wired = Wired{Listed: listed, Kernels: view.kernels, CrashLooping: view.crashLooping}
+	if listed {
+		memory.seen(backend, view)
+	}
+	observation.Engines = Engines{PodsListed: listed, Pods: view.pods, LivePods: view.livePods}
 	if view.selected != nil {
 		if err := r.observeDeployments(ctx, backend.Namespace, view.selected, &observation.Engines); err != nil {
-			logger.Error(err, "Could not list the Deployments of engines", "namespace", klog.KRef("", backend.Namespace))
+			log.FromContext(ctx).Error(err, "Could not list the Deployments of engines", "namespace", klog.KRef("", backend.Namespace))
 		}
 	}
-	observation.Wired = Wired{Listed: listErr == nil, Kernels: view.kernels, CrashLooping: view.crashLooping}
 	return observation
-}
-
-// observeRestart sees to the engines of servers that were replaced. What cannot be read
-// changes nothing: the next pass comes soon.
-func (r *Reconciler) observeRestart(ctx context.Context, backend *v1alpha1.CacheBackend, view *podView, listed bool) Restart {
-	if !listed {
-		return Restart{}
-	}
-	servers, err := r.observeServers(ctx, backend, view.ownPods)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "Could not tell which servers of the tier are up")
-		return Restart{}
-	}
-	baseline, wait := r.followServers(ctx, backend, servers, slices.Collect(maps.Values(view.replicaSets)))
-	return Restart{Known: true, ServerInstance: baseline, Wait: wait}
 }
 
 func (t *tier) workload(backend *v1alpha1.CacheBackend) Workload {

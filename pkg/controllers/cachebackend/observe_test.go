@@ -79,7 +79,7 @@ func TestObserveEngines(t *testing.T) {
 		deployment("one", engines, nil), deployment("none", map[string]string{"serve": "other"}, new(int32(9))))
 
 	backend := newBackend(hiCache, selector(engines))
-	observe := func() Engines { return r.observe(t.Context(), backend, nil).Engines }
+	observe := func() Engines { return r.observe(t.Context(), backend, nil, r.viewPods(t.Context(), backend)).Engines }
 	want := Engines{PodsListed: true, Pods: 2, LivePods: 1, DeploymentsListed: true, Deployments: 2, DesiredReplicas: 3}
 	if diff := cmp.Diff(want, observe()); diff != "" {
 		t.Errorf("engines (-want +got):\n%s", diff)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"inferencecache.io/inferencecache/pkg/adapters"
 	"inferencecache.io/inferencecache/pkg/adapters/engine"
@@ -35,6 +36,9 @@ type podView struct {
 	engineName string
 	// own matches the pods of the tier, nil without one.
 	own labels.Selector
+
+	// err says why the rest is not known.
+	err error
 
 	pods, livePods int32
 	ownPods        []corev1.Pod
@@ -63,6 +67,17 @@ func newPodView(backend *v1alpha1.CacheBackend, announced sets.Set[types.UID]) *
 		if adapter, found := engine.Lookup(backend.Spec.Runtime, backend.Spec.Type); found {
 			view.engineName = adapter.ContainerName()
 		}
+	}
+	return view
+}
+
+// viewPods lists the pods that matter to a backend. They are not in the cache, since a
+// cluster has too many.
+func (r *Reconciler) viewPods(ctx context.Context, backend *v1alpha1.CacheBackend) *podView {
+	view := newPodView(backend, r.memories.of(backend).announced)
+	if err := view.list(ctx, r.live); err != nil {
+		log.FromContext(ctx).Error(err, "Could not list pods")
+		return &podView{backend: backend, selected: view.selected, err: err}
 	}
 	return view
 }
@@ -111,10 +126,10 @@ func (v *podView) add(pod *corev1.Pod) {
 	if known {
 		v.remaining.Insert(pod.UID)
 	}
-	if check, found := ReadKernelCheck(pod); found && selected {
+	if check, found := readKernelCheck(pod); found && selected {
 		v.kernels = append(v.kernels, check)
 	}
-	if loop, found := ReadCrashLoop(pod, v.engineName); found {
+	if loop, found := readCrashLoop(pod, v.engineName); found {
 		loop.Announced = known
 		v.crashLooping = append(v.crashLooping, loop)
 	}
@@ -126,6 +141,7 @@ func (v *podView) add(pod *corev1.Pod) {
 // sort makes what is read from the pods independent of the order of the list.
 func (v *podView) sort() {
 	slices.SortFunc(v.ownPods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(v.kernels, func(a, b KernelCheck) int { return cmp.Compare(a.Pod, b.Pod) })
 	slices.SortFunc(v.crashLooping, func(a, b CrashLoop) int { return cmp.Compare(a.Pod, b.Pod) })
 }
 

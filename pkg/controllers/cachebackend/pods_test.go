@@ -4,11 +4,14 @@
 package cachebackend
 
 import (
+	"context"
 	"slices"
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
 )
@@ -46,7 +49,7 @@ func TestObserveWired(t *testing.T) {
 		enginePod("f", func(pod *corev1.Pod) { pod.Spec.InitContainers = nil }))
 	for name, change := range map[string]change{"managed": func(*v1alpha1.CacheBackend) {}, "host only": hostOnly} {
 		backend := newBackend(change, selector(map[string]string{"serve": "atlas"}))
-		wired := r.observe(t.Context(), backend, nil).Wired
+		wired := r.observe(t.Context(), backend, nil, r.viewPods(t.Context(), backend)).Wired
 		var crashing []string
 		for _, loop := range wired.CrashLooping {
 			crashing = append(crashing, loop.Pod)
@@ -55,12 +58,13 @@ func TestObserveWired(t *testing.T) {
 			t.Errorf("%s: %d kernel checks, crashing %v, listed: %t", name, len(wired.Kernels), crashing, wired.Listed)
 		}
 		backend.Spec.EngineSelector = nil
-		if wired := r.observe(t.Context(), backend, nil).Wired; len(wired.Kernels) != 0 || len(wired.CrashLooping) != 2 {
+		if wired := r.observe(t.Context(), backend, nil, r.viewPods(t.Context(), backend)).Wired; len(wired.Kernels) != 0 || len(wired.CrashLooping) != 2 {
 			t.Errorf("%s without a selector: %+v", name, wired)
 		}
 	}
 	r.fail = failing[*corev1.PodList]("list", errRefused)
-	if r.observe(t.Context(), newBackend(), nil).Wired.Listed {
+	backend := newBackend()
+	if r.observe(t.Context(), backend, nil, r.viewPods(t.Context(), backend)).Wired.Listed {
 		t.Error("a list that failed counts as listed")
 	}
 }
@@ -109,6 +113,15 @@ func TestCrashLoopIsToldOnce(t *testing.T) {
 		told()
 		r.fail = func(string, any) error { return nil }
 	}
+	// A process that starts while the condition stands takes it for told.
+	r.memories.byName = nil
+	told()
+	set(recovered)
+	told()
+	set(crashes)
+	if events := told(); len(events) != 0 {
+		t.Errorf("told again by another process: %v", events)
+	}
 	if err := r.client.Delete(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
@@ -116,4 +129,46 @@ func TestCrashLoopIsToldOnce(t *testing.T) {
 	if len(r.memories.of(r.backend()).announced) != 0 {
 		t.Error("a pod that is gone is remembered")
 	}
+}
+
+// TestPodsComeInPages: what is on a later page counts as well, and without one nothing does.
+func TestPodsComeInPages(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, enginePod("a", crashes), enginePod("b"), enginePod("c", crashes))
+	r.live = pagedReader{r.live}
+	backend := newBackend(selector(map[string]string{"serve": "atlas"}))
+	view := r.viewPods(t.Context(), backend)
+	if view.err != nil || view.pods != 3 || len(view.kernels) != 3 || len(view.crashLooping) != 2 {
+		t.Errorf("%+v", view)
+	}
+	pages := 0
+	r.fail = func(_ string, object any) error {
+		if _, ok := object.(*corev1.PodList); ok {
+			if pages++; pages == 2 {
+				return errRefused
+			}
+		}
+		return nil
+	}
+	if view := r.viewPods(t.Context(), backend); view.err == nil || view.pods != 0 || len(view.crashLooping) != 0 {
+		t.Errorf("%+v", view)
+	}
+}
+
+// pagedReader lists pods one by one.
+type pagedReader struct{ client.Reader }
+
+func (p pagedReader) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if err := p.Reader.List(ctx, list, options...); err != nil {
+		return err
+	}
+	if pods, ok := list.(*corev1.PodList); ok {
+		asked := (&client.ListOptions{}).ApplyOptions(options).Continue
+		i, _ := strconv.Atoi(asked) // The first page is asked for without.
+		if i+1 < len(pods.Items) {
+			pods.Continue = strconv.Itoa(i + 1)
+		}
+		pods.Items = pods.Items[i : i+1]
+	}
+	return nil
 }

@@ -66,14 +66,19 @@ func serving(t *testing.T, name string, changes ...change) (*rig, *probeServer) 
 	return r, server
 }
 
-// makeAvailable does the work of the Deployment's controller.
 func (r *rig) makeAvailable() {
+	r.Helper()
+	r.setAvailable(1)
+}
+
+// setAvailable does the work of the Deployment's controller.
+func (r *rig) setAvailable(replicas int32) {
 	r.Helper()
 	deployment := &appsv1.Deployment{}
 	if err := r.client.Get(r.Context(), r.key, deployment); err != nil {
 		r.Fatal(err)
 	}
-	deployment.Status = appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1, ReadyReplicas: 1}
+	deployment.Status = appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: replicas, ReadyReplicas: replicas}
 	if err := r.client.Status().Update(r.Context(), deployment); err != nil {
 		r.Fatal(err)
 	}
@@ -164,6 +169,38 @@ func TestProbeAnswerOutlivesAFailedWrite(t *testing.T) {
 			r.wantPass()
 			r.wantProbe("False/ProbeRoutingFailed")
 			server.wantCalls(t, 1)
+		})
+	}
+}
+
+// TestProbeAnswerWaits: an answer that was not published is not taken for published because
+// another status was stored in between.
+func TestProbeAnswerWaits(t *testing.T) {
+	t.Parallel()
+	skip := func(value string) change {
+		return func(b *v1alpha1.CacheBackend) { b.Annotations[v1alpha1.AnnotationSkipFunctionalProbe] = value }
+	}
+	for name, between := range map[string][2]func(*rig){
+		"down":     {func(r *rig) { r.setAvailable(0) }, func(r *rig) { r.setAvailable(1) }},
+		"bypassed": {func(r *rig) { r.update(skip("true")) }, func(r *rig) { r.update(skip("")) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, server := serving(t, "waiting")
+			r.wantPass()
+			r.wantProbe("True/ProbeOK")
+			r.wait(probeWindow)
+			server.result = routeFailed
+			r.fail = failing[*v1alpha1.CacheBackend]("patch status", errRefused)
+			_, _, _ = r.pass()
+			server.wantCalls(t, 2)
+			r.fail = func(string, any) error { return nil }
+			between[0](r)
+			r.wantPass()
+			between[1](r)
+			r.wantPass()
+			r.wantProbe("False/ProbeRoutingFailed")
+			server.wantCalls(t, 0)
 		})
 	}
 }

@@ -60,6 +60,8 @@ type probeVerdict struct {
 	condition probeCondition
 	// call says that the backend is to be probed and then judged anew.
 	call bool
+	// answered says that the verdict follows from an answer that was not published before.
+	answered bool
 	// recheck is when to judge again, zero for never.
 	recheck time.Duration
 }
@@ -90,6 +92,7 @@ func (g probeGate) judge() probeVerdict {
 	verdict := probeVerdict{ready: g.standing()}
 	if !g.answer.Published {
 		verdict = g.judgeAnswer()
+		verdict.answered = true
 	}
 	verdict.recheck = max(probeWindow-g.now.Sub(g.answer.At), minProbeRequeue)
 	return verdict

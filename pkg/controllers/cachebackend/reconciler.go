@@ -58,7 +58,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	observation := r.observe(ctx, backend, t)
+	view := r.viewPods(ctx, backend)
+	observation := r.observe(ctx, backend, t, view)
+	if t != nil {
+		observation.Restart = r.followServers(ctx, backend, view)
+	}
 	decision := Decide(backend, observation, r.clock.Now())
 	if decision.Probe {
 		observation.Probe.Answer = r.probe(ctx, backend)

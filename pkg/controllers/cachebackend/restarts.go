@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,24 +23,49 @@ import (
 const cascadeReason = "server_instance_changed"
 
 // followServers restarts the engines of a backend when the servers that they are connected
-// to were replaced. It returns the baseline to publish, and how long a restart has to wait.
-// Whatever goes wrong leaves the baseline as it was, so that it is tried again.
-func (r *Reconciler) followServers(ctx context.Context, backend *v1alpha1.CacheBackend, servers Servers, engines []metav1.OwnerReference) (string, time.Duration) {
+// to were replaced. Whatever goes wrong leaves the baseline as it was, so that it is tried
+// again.
+func (r *Reconciler) followServers(ctx context.Context, backend *v1alpha1.CacheBackend, view *podView) Restart {
+	logger := log.FromContext(ctx)
+	if view.err != nil {
+		return Restart{}
+	}
+	servers, err := r.observeServers(ctx, backend, view.ownPods)
+	if err != nil {
+		logger.Error(err, "Could not tell which servers of the tier are up")
+		return Restart{}
+	}
 	memory := &r.memories.of(backend).restarts
-	current := instance(servers.Ready)
-	decision := memory.decide(backend.Status.ObservedServerInstance, servers, r.clock.Now())
+	if memory.baseline == nil {
+		// Another process may have stored a baseline that the cache does not show yet.
+		if memory.baseline, err = r.publishedBaseline(ctx, backend); err != nil {
+			logger.Error(err, "Could not tell which servers the engines are connected to")
+			return Restart{}
+		}
+	}
+	baseline, current := *memory.baseline, instance(servers.Ready)
+	decision := memory.decide(baseline, servers, r.clock.Now())
 	switch decision.step {
 	case keep:
-		return decision.baseline, decision.wait
+		return Restart{Known: true, ServerInstance: baseline, Wait: decision.wait}
 	case cascade:
-		if err := r.restartEngines(ctx, backend, engines, decision.trigger); err != nil {
-			log.FromContext(ctx).Error(err, "Could not restart the engines of a cache server that was replaced")
-			return decision.baseline, cascadeWindow
+		if err := r.restartEngines(ctx, backend, slices.Collect(maps.Values(view.replicaSets)), decision.trigger); err != nil {
+			logger.Error(err, "Could not restart the engines of a cache server that was replaced")
+			return Restart{Known: true, ServerInstance: baseline, Wait: cascadeWindow}
 		}
 		restartCascades.WithLabelValues(backend.Namespace, backend.Name, cascadeReason).Inc()
 	}
 	memory.baseline = &current
-	return current, 0
+	return Restart{Known: true, ServerInstance: current}
+}
+
+// publishedBaseline reads the baseline from the API server.
+func (r *Reconciler) publishedBaseline(ctx context.Context, backend *v1alpha1.CacheBackend) (*string, error) {
+	live := &v1alpha1.CacheBackend{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(backend), live); err != nil {
+		return nil, fmt.Errorf("reading the backend: %w", err)
+	}
+	return &live.Status.ObservedServerInstance, nil
 }
 
 // restartEngines rolls the Deployments that the ReplicaSets of engine pods belong to.

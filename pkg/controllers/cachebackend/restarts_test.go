@@ -5,6 +5,7 @@ package cachebackend
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -181,12 +182,22 @@ func TestCascadeTargets(t *testing.T) {
 	f.engine("rollout", "E7", "R7", func(pod *corev1.Pod) { pod.OwnerReferences[0].APIVersion = "argoproj.io/v1alpha1" })
 	f.engine("bare", "E8", "R8", func(pod *corev1.Pod) { pod.OwnerReferences = nil })
 	f.engine("gone", "E9", "R9", func(pod *corev1.Pod) { pod.OwnerReferences[0].Name = "nowhere" })
+	f.engine("replaced", "E10", "R10")
+	f.must(f.rig.client.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns1", Name: "replaced"}}))
+	f.create(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns1", Name: "replaced", UID: "E11"}})
+	// Somebody has marked a server as wired to its own backend.
+	own := newPod("marked", func(pod *corev1.Pod) {
+		pod.Labels = nil
+		pod.OwnerReferences = controlledByNamed("ReplicaSet", "server-1", "S")
+		pod.Annotations = map[string]string{v1alpha1.AnnotationInjectedBy: "ns1/targets", v1alpha1.AnnotationInjectedByUID: "U"}
+	})
+	f.create(own)
 	f.server("A")
 	f.wantPass()
 	f.kill("A")
 	f.server("B")
 	f.want("B:0", "B:0", 1)
-	for _, name := range []string{"forged", "others", "remade", "statefulset", "rollout", "bare", "gone"} {
+	for _, name := range []string{"forged", "others", "remade", "statefulset", "rollout", "bare", "gone", "replaced"} {
 		if got := f.trigger(name); got != "" {
 			t.Errorf("%s was restarted with %q", name, got)
 		}
@@ -263,8 +274,11 @@ func TestCascadeAfterAnotherPath(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, "away-"+name)
+			f.server("0")
+			f.want("0:0", "", 0)
+			f.kill("0")
 			f.server("A")
-			f.want("A:0", "", 0)
+			f.want("A:0", "A:0", 1)
 			remote := f.backend().Spec.RemoteStorage
 			f.update(hostOnly)
 			if fault {
@@ -283,7 +297,96 @@ func TestCascadeAfterAnotherPath(t *testing.T) {
 			f.must(f.rig.client.Get(t.Context(), f.key, own))
 			own.UID = "D"
 			f.must(f.rig.client.Update(t.Context(), own))
-			f.want("B:0", "", 0)
+			f.want("B:0", "A:0", 1)
+			// Nor does the time of the last restart count.
+			f.kill("B")
+			f.server("C")
+			f.want("C:0", "C:0", 2)
 		})
 	}
+}
+
+// TestCascadeFromAnOldBaseline: what another process has stored counts, and not what the
+// cache still shows of before.
+func TestCascadeFromAnOldBaseline(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "led")
+	f.server("A")
+	f.want("A:0", "", 0)
+	before := f.backend()
+	f.kill("A")
+	f.server("B")
+	f.want("B:0", "B:0", 1)
+	f.kill("B")
+	f.server("C")
+	f.wait(cascadeWindow)
+	f.want("C:0", "C:0", 2)
+	// The next one starts with a cache that is behind.
+	f.memories.byName = nil
+	store := f.rig.client
+	f.rig.client = staleReader{store, before}
+	_, _, _ = f.pass()
+	f.rig.client = store
+	f.want("C:0", "C:0", 2)
+}
+
+// TestRestartIsConditional: an engine that has changed since it was read is not overwritten.
+func TestRestartIsConditional(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "conditional")
+	f.server("A")
+	f.want("A:0", "", 0)
+	f.kill("A")
+	f.server("B")
+	changed := false
+	f.fail = func(verb string, object any) error {
+		if deployment, ok := object.(*appsv1.Deployment); ok && verb == "patch" && deployment.Name == "eng" && !changed {
+			changed = true
+			live := &appsv1.Deployment{}
+			f.must(f.rig.client.Get(t.Context(), client.ObjectKeyFromObject(deployment), live))
+			live.Labels = map[string]string{"changed": "meanwhile"}
+			f.must(f.rig.client.Update(t.Context(), live))
+		}
+		return nil
+	}
+	f.want("A:0", "", 0)
+	f.wait(cascadeWindow)
+	f.want("B:0", "B:0", 1)
+}
+
+// TestShrinkThatFails: an attempt that failed is no reason to take engines for restarted.
+func TestShrinkThatFails(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "shrinking")
+	f.server("0")
+	f.want("0:0", "", 0)
+	f.kill("0")
+	f.server("A")
+	f.want("A:0", "A:0", 1)
+	f.server("B")
+	f.scaleWorkload(2)
+	f.want("A:0,B:0", "A:0", 1)
+	f.kill("B")
+	f.wait(cascadeWindow)
+	f.fail = failing[*metav1.PartialObjectMetadata]("get", errRefused)
+	_, _, _ = f.pass()
+	f.fail = func(string, any) error { return nil }
+	f.wait(cascadeWindow)
+	f.wantPass()
+	if got := f.trigger("eng"); !strings.HasPrefix(got, "A:0@") {
+		t.Errorf("the engine was restarted with %q", got)
+	}
+	if got := f.backend().Status.ObservedServerInstance; got != "A:0" {
+		t.Errorf("observedServerInstance is %q", got)
+	}
+}
+
+// scaleWorkload makes the workload as large as its pods are many.
+func (f *fleet) scaleWorkload(replicas int32) {
+	f.Helper()
+	f.update(func(b *v1alpha1.CacheBackend) { b.Spec.Replicas = &replicas })
+	deployment := &appsv1.Deployment{}
+	f.must(f.rig.client.Get(f.Context(), f.key, deployment))
+	deployment.Status = appsv1.DeploymentStatus{Replicas: replicas, UpdatedReplicas: replicas, AvailableReplicas: replicas, ReadyReplicas: replicas}
+	f.must(f.rig.client.Status().Update(f.Context(), deployment))
 }

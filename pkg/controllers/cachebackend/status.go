@@ -6,6 +6,7 @@
 package cachebackend
 
 import (
+	"strconv"
 	"time"
 
 	"inferencecache.io/inferencecache/pkg/adapters"
@@ -25,6 +26,8 @@ type Decision struct {
 	// Probe says that the decision needs an answer of the functional probe: call it and
 	// decide again. Until then the decision keeps to the answer that is published.
 	Probe bool
+	// Answered says that Status has what follows from the latest answer of the probe.
+	Answered bool
 }
 
 // pass is one decision in the making.
@@ -37,6 +40,8 @@ type pass struct {
 	next    v1alpha1.CacheBackendStatus
 	requeue time.Duration
 	probe   bool
+	// answered says that an answer of the probe has come in.
+	answered bool
 }
 
 // Decide says what to publish about a backend. It is a function of its arguments: deciding
@@ -64,7 +69,7 @@ func Decide(backend *v1alpha1.CacheBackend, observation Observation, now time.Ti
 	if len(p.next.Conditions) == 0 {
 		p.next.Conditions = nil
 	}
-	return Decision{Status: p.next, Events: events(p.stored, &p.next, observation), RequeueAfter: p.requeue, Probe: p.probe}
+	return Decision{Status: p.next, Events: events(p.stored, &p.next, observation), RequeueAfter: p.requeue, Probe: p.probe, Answered: p.answered}
 }
 
 // managed is the path of a backend with a workload. A spec that could not be applied in
@@ -186,7 +191,7 @@ func (p *pass) passProbe(upstream verdict) verdict {
 		answer:   p.observation.Probe.Answer,
 		now:      p.now,
 	}.judge()
-	p.probe = verdict.call
+	p.probe, p.answered = verdict.call, verdict.answered
 	p.requeueWithin(verdict.recheck)
 	switch condition := verdict.condition; {
 	case condition.remove:
@@ -213,13 +218,24 @@ func (p *pass) reportT2() {
 		p.remove(v1alpha1.ConditionT2Degraded)
 		return
 	}
-	if rate := *participation.T2HitRate; rate == "0" {
+	// The exact rate moves with every look at the index; what is said must not.
+	if rate := twoDigits(*participation.T2HitRate); rate == "0" {
 		p.set(v1alpha1.ConditionT2Degraded, true, v1alpha1.ReasonT2ZeroHitRate,
 			"The remote tier is asked and has served nothing: its hit rate is 0. Engines and tier may not agree on "+
 				"versions, hashing or serialization, or nothing was ever stored.")
 	} else {
 		p.set(v1alpha1.ConditionT2Degraded, false, v1alpha1.ReasonT2Serving, "The remote tier serves: its hit rate is "+rate+".")
 	}
+}
+
+// twoDigits shortens a rate to two significant digits.
+func twoDigits(rate string) string {
+	value, err := strconv.ParseFloat(rate, 64)
+	if err != nil {
+		return rate
+	}
+	short, _ := strconv.ParseFloat(strconv.FormatFloat(value, 'g', 2, 64), 64)
+	return strconv.FormatFloat(short, 'f', -1, 64)
 }
 
 // external is the path of a backend whose tier somebody else runs. The API server has

@@ -6,6 +6,7 @@
 package outcome
 
 import (
+	"errors"
 	"regexp"
 
 	"github.com/go-logr/logr"
@@ -38,10 +39,17 @@ func (l *Log) Report(logger logr.Logger, err error) {
 // localAddress is our end of a connection in the errors of package net.
 var localAddress = regexp.MustCompile(`\S+:\d+->`)
 
-// causeOf is the text of an error without what differs between two connections.
+// causeOf is the text of an error without what differs between two connections, and of one
+// error that stands for many without their number.
 func causeOf(err error) string {
 	if err == nil {
 		return ""
+	}
+	if many, ok := errors.AsType[interface {
+		error
+		Cause() error
+	}](err); ok {
+		err = many.Cause()
 	}
 	return localAddress.ReplaceAllString(err.Error(), "")
 }

@@ -25,12 +25,15 @@ func concurrently(ctx context.Context, count int, request func(ctx context.Conte
 	for i := range errs {
 		errs[i] = context.Canceled // Of those that are not made any more.
 	}
-	workqueue.ParallelizeUntil(ctx, concurrency, count, func(i int) {
-		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-		defer cancel()
-		errs[i] = request(ctx, i)
-	})
+	workqueue.ParallelizeUntil(ctx, concurrency, count, func(i int) { errs[i] = request(ctx, i) })
 	return errs
+}
+
+// inTime makes one request of the API server.
+func inTime(ctx context.Context, request func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return request(ctx)
 }
 
 // summary is one error about many requests, nil if none of them failed.
@@ -42,6 +45,18 @@ func summary(errs []error) error {
 	case 1:
 		return failed[0]
 	default:
-		return fmt.Errorf("%w; and %d more like it", failed[0], len(failed)-1)
+		return several{error: failed[0], more: len(failed) - 1}
 	}
 }
+
+// several is the first of some errors, which stands for all of them.
+type several struct {
+	error
+	more int
+}
+
+func (s several) Error() string { return fmt.Sprintf("%v; and %d more like it", s.error, s.more) }
+func (s several) Unwrap() error { return s.error }
+
+// Cause is what does not change with the number of requests that fail.
+func (s several) Cause() error { return s.error }

@@ -83,7 +83,10 @@ func (p *Poller) pods(ctx context.Context, namespace string, named sets.Set[stri
 		next := page.Continue
 		page = &metav1.PartialObjectMetadataList{}
 		page.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-		if err := p.live.List(ctx, page, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(next)); err != nil {
+		err := inTime(ctx, func(ctx context.Context) error {
+			return p.live.List(ctx, page, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(next))
+		})
+		if err != nil {
 			return nil, fmt.Errorf("listing pods of namespace %s: %w", namespace, err)
 		}
 		for i := range page.Items {

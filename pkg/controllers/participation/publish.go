@@ -52,7 +52,9 @@ func (p *Poller) patchParticipation(ctx context.Context, key types.NamespacedNam
 	}
 	backend := &v1alpha1.CacheBackend{}
 	backend.Namespace, backend.Name = key.Namespace, key.Name
-	err = p.client.Status().Patch(ctx, backend, client.RawPatch(types.MergePatchType, patch))
+	err = inTime(ctx, func(ctx context.Context) error {
+		return p.client.Status().Patch(ctx, backend, client.RawPatch(types.MergePatchType, patch))
+	})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("updating status of backend %s: %w", key, err)
 	}
@@ -86,7 +88,9 @@ func (p *Poller) publishTenants(ctx context.Context, tenants []v1alpha1.CacheTen
 func (p *Poller) patchTenant(ctx context.Context, tenant *v1alpha1.CacheTenant, status v1alpha1.CacheTenantStatus) error {
 	next := tenant.DeepCopy()
 	next.Status = status
-	err := p.client.Status().Patch(ctx, next, client.MergeFromWithOptions(tenant, client.MergeFromWithOptimisticLock{}))
+	err := inTime(ctx, func(ctx context.Context) error {
+		return p.client.Status().Patch(ctx, next, client.MergeFromWithOptions(tenant, client.MergeFromWithOptimisticLock{}))
+	})
 	switch {
 	case apierrors.IsConflict(err):
 		log.FromContext(ctx).V(4).Info("The tenant has changed during the tick", "tenant", klog.KObj(tenant))

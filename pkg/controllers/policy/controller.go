@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -39,13 +40,15 @@ func Add(manager ctrl.Manager, server Server, interval time.Duration) error {
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{everything}
 	})
-	ofSpecs := builder.WithPredicates(predicate.GenerationChangedPredicate{})
+	// After a gap in the watch, an object that was made anew looks like an update.
+	anew := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() }}
+	ofSpecs := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, anew))
 	return ctrl.NewControllerManagedBy(manager).
 		Named(Name).
 		Watches(&v1alpha1.CachePolicy{}, all, ofSpecs).
 		Watches(&v1alpha1.CacheTenant{}, all, ofSpecs).
 		WatchesRawSource(source.Func(atStart)).
-		Complete(newReconciler(manager.GetClient(), server, interval))
+		Complete(newReconciler(manager.GetAPIReader(), server, interval))
 }
 
 // atStart asks for a push without an event: where there are no objects, the server may still

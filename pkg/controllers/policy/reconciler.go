@@ -32,8 +32,9 @@ type Server interface {
 
 // Reconciler pushes the full state: there is nothing smaller that the server takes.
 type Reconciler struct {
-	// client reads from the cache.
-	client   client.Reader
+	// live reads from the API server. A cache would go on with what it had when our API is
+	// not there.
+	live     client.Reader
 	server   Server
 	interval time.Duration
 	backoff  workqueue.TypedRateLimiter[reconcile.Request]
@@ -49,7 +50,7 @@ func newReconciler(reader client.Reader, server Server, interval time.Duration) 
 		interval = DefaultInterval
 	}
 	return &Reconciler{
-		client: reader, server: server, interval: interval,
+		live: reader, server: server, interval: interval,
 		backoff: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](min(minBackoff, interval), interval),
 		pushes:  outcome.Log{Failure: "Could not push policies to the cache server", Success: "Policies are pushed to the cache server"},
 	}
@@ -62,10 +63,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	r.pushing.Lock()
 	defer r.pushing.Unlock()
 	err := r.push(ctx)
-	if ctx.Err() != nil {
-		return ctrl.Result{}, nil
+	if ctx.Err() == nil {
+		r.pushes.Report(log.FromContext(ctx), err)
 	}
-	r.pushes.Report(log.FromContext(ctx), err)
 	switch {
 	case err == nil, unserved(err):
 		r.backoff.Forget(request)
@@ -79,11 +79,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // defaults, and quotas would be lifted.
 func (r *Reconciler) push(ctx context.Context) error {
 	var policies v1alpha1.CachePolicyList
-	if err := r.client.List(ctx, &policies); err != nil {
+	if err := r.live.List(ctx, &policies); err != nil {
 		return fmt.Errorf("listing policies: %w", err)
 	}
 	var tenants v1alpha1.CacheTenantList
-	if err := r.client.List(ctx, &tenants); err != nil {
+	if err := r.live.List(ctx, &tenants); err != nil {
 		return fmt.Errorf("listing tenants: %w", err)
 	}
 	if err := r.server.Push(ctx, desiredState(policies.Items, tenants.Items)); err != nil {

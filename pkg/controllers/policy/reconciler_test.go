@@ -194,3 +194,16 @@ func TestNewerStateWins(t *testing.T) {
 		t.Errorf("pushed (-want +got):\n%s", diff)
 	}
 }
+
+// TestPassWithoutTime: a pass whose time was over before it began is followed by another one.
+func TestPassWithoutTime(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.failList = func(client.ObjectList) error { return ctx.Err() }
+	result, err := r.Reconcile(ctx, everything)
+	if err != nil || result.RequeueAfter <= 0 || len(r.server.pushed) != 0 {
+		t.Errorf("%+v, %v, pushed %v", result, err, r.server.pushed)
+	}
+}

@@ -154,7 +154,7 @@ func (r *REST) Watch(ctx context.Context, options *metainternalversion.ListOptio
 		result:    make(chan watch.Event),
 	}
 	if initial := options.SendInitialEvents; initial != nil {
-		w.initial, w.newsOnly = *initial, !*initial && seen == 0
+		w.initial, w.marksInitial, w.newsOnly = *initial, *initial, !*initial && seen == 0
 	} else {
 		w.initial = seen == 0
 	}

@@ -124,7 +124,7 @@ func (s *source) logChange(err error) {
 	switch logger := klog.FromContext(s.ctx); {
 	case s.ctx.Err() != nil:
 	case err != nil && s.err == nil:
-		logger.Info("Cannot read the cache server's index", "err", err)
+		logger.Error(err, "Cannot read the cache server's index")
 	case err == nil && s.err != nil:
 		logger.Info("Reads the cache server's index again")
 	}

@@ -30,6 +30,8 @@ type watcher struct {
 	seen version
 	// initial says that the watch begins with what there is, whatever the client has seen.
 	initial bool
+	// marksInitial says that the client wants to be told where that ends.
+	marksInitial bool
 	// newsOnly says that it begins with what comes next.
 	newsOnly bool
 	// selected says whether the client asks for the object at all.
@@ -101,7 +103,7 @@ func (w *watcher) begin(ctx context.Context) bool {
 		if w.selected && !w.deliver(ctx, watch.Added, copied) {
 			return false
 		}
-		return !w.bookmarks || w.send(ctx, bookmark(w.known, map[string]string{metav1.InitialEventsAnnotationKey: "true"}))
+		return !w.marksInitial || !w.bookmarks || w.send(ctx, bookmark(w.known, map[string]string{metav1.InitialEventsAnnotationKey: "true"}))
 	case w.newsOnly || w.known.version == w.seen || !w.selected:
 		return true
 	default:

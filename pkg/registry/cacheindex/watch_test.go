@@ -46,6 +46,7 @@ func TestWatchBegins(t *testing.T) {
 		{"an older version", older, metainternalversion.ListOptions{}, []string{modified}},
 		{"a much older version", fixed("12"), metainternalversion.ListOptions{}, []string{modified}},
 		{"a newer version", newer, metainternalversion.ListOptions{}, []string{modified}},
+		{"bookmarks alone", fixed(""), metainternalversion.ListOptions{AllowWatchBookmarks: true}, []string{added}},
 		{"initial events", fixed(""), metainternalversion.ListOptions{SendInitialEvents: new(true), AllowWatchBookmarks: true}, []string{added, end}},
 		{"initial events from any", fixed("0"), metainternalversion.ListOptions{SendInitialEvents: new(true), AllowWatchBookmarks: true}, []string{added, end}},
 		{"initial events from the present", present, metainternalversion.ListOptions{SendInitialEvents: new(true), AllowWatchBookmarks: true}, []string{added, end}},
