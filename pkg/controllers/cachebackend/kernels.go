@@ -135,7 +135,7 @@ func (p *pass) reportKernels(worst KernelCheck) {
 	default:
 		message = fmt.Sprintf("LMCache's native kernels load in %d of %d engine pods.", count, len(checks))
 	}
-	p.setStatus(v1alpha1.ConditionEngineKernelsHealthy, status, reason, cut(message, maxForeignText))
+	p.setStatus(v1alpha1.ConditionEngineKernelsHealthy, status, reason, cut(strings.TrimSuffix(message, ": "), maxForeignText))
 }
 
 func firstLine(text string) string {

@@ -74,7 +74,7 @@ func TestKernels(t *testing.T) {
 		{name: "none"},
 		{name: "all load", checks: []KernelCheck{load, load}, want: "True/KernelsHealthy", says: "2 of 2"},
 		{name: "one has not ended", checks: []KernelCheck{load, pending}, want: "Unknown/KernelCheckPending", says: "1 of 2"},
-		{name: "one was killed", checks: []KernelCheck{load, pending, killed}, want: "Unknown/KernelCheckError", says: `exit 137 OOMKilled: `},
+		{name: "one was killed", checks: []KernelCheck{load, pending, killed}, want: "Unknown/KernelCheckError", says: "exit 137 OOMKilled"},
 		{name: "one fails", checks: []KernelCheck{killed, load, fail, fail}, want: "False/KernelLoadFailed", says: "2 of 4 engine pods, eng-2 among them: FAIL: no libcudart"},
 		{name: "one fails, another blocks", checks: []KernelCheck{fail, strict}, want: "False/KernelLoadFailed", says: "2 of 2", blocks: true},
 		{name: "strict and loads", checks: []KernelCheck{{Outcome: KernelsLoad, Strict: true}, fail}, want: "False/KernelLoadFailed", says: "1 of 2"},
