@@ -176,27 +176,31 @@ var serverWrites = map[string][]string{
 }
 
 func TestUserRoles(t *testing.T) {
-	resources := []string{"cachebackends", "cachepolicies", "cachetenants"}
-	statuses := []string{"cachebackends/status", "cachepolicies/status", "cachetenants/status"}
-	aggregate := func(role string) string { return "rbac.authorization.k8s.io/aggregate-to-" + role }
-	rules := func(verbs ...string) []rbacv1.PolicyRule {
-		group := []string{v1alpha1.GroupName}
+	group := []string{v1alpha1.GroupName}
+	aggregated := func(into ...string) metav1.ObjectMeta {
+		labels := map[string]string{}
+		for _, role := range into {
+			labels["rbac.authorization.k8s.io/aggregate-to-"+role] = "true"
+		}
+		return metav1.ObjectMeta{Labels: labels}
+	}
+	rules := func(resource string, verbs ...string) []rbacv1.PolicyRule {
 		return []rbacv1.PolicyRule{
-			{APIGroups: group, Resources: resources, Verbs: verbs},
-			{APIGroups: group, Resources: statuses, Verbs: []string{"get"}},
+			{APIGroups: group, Resources: []string{resource}, Verbs: verbs},
+			{APIGroups: group, Resources: []string{resource + "/status"}, Verbs: []string{"get"}},
 		}
 	}
 	want := map[string]rbacv1.ClusterRole{
-		"inference-cache-viewer": {
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{aggregate("view"): "true"}},
-			Rules: append(rules("get", "list", "watch"), rbacv1.PolicyRule{
-				APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"cacheindices"}, Verbs: []string{"get", "list", "watch"},
-			}),
-		},
-		"inference-cache-editor": {
-			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{aggregate("edit"): "true", aggregate("admin"): "true"}},
-			Rules:      rules("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
-		},
+		"inference-cache-cacheindex-viewer": {ObjectMeta: aggregated("view"), Rules: []rbacv1.PolicyRule{
+			{APIGroups: group, Resources: []string{"cacheindices"}, Verbs: []string{"get", "list", "watch"}},
+		}},
+	}
+	for kind, resource := range map[string]string{"cachebackend": "cachebackends", "cachepolicy": "cachepolicies", "cachetenant": "cachetenants"} {
+		want["inference-cache-"+kind+"-viewer"] = rbacv1.ClusterRole{ObjectMeta: aggregated("view"), Rules: rules(resource, "get", "list", "watch")}
+		want["inference-cache-"+kind+"-editor"] = rbacv1.ClusterRole{
+			ObjectMeta: aggregated("edit", "admin"),
+			Rules:      rules(resource, "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
+		}
 	}
 	got := map[string]rbacv1.ClusterRole{}
 	for _, role := range only[*rbacv1.ClusterRole](base(t)) {
