@@ -51,17 +51,18 @@ var allowed = map[string][]string{
 	"pkg/registry/cacheindex":  {"pkg/apis/inferencecache", "pkg/cacheserver", "pkg/registry/resource"},
 	"pkg/registry/cachepolicy": {"pkg/apis/inferencecache", "pkg/apis/inferencecache/validation", "pkg/registry/resource"},
 	"pkg/registry/cachetenant": {"pkg/apis/inferencecache", "pkg/apis/inferencecache/validation", "pkg/registry/resource"},
-	"pkg/registry/resource":    {"pkg/apis/inferencecache", "pkg/apis/inferencecache/v1alpha1", "pkg/apis/inferencecache/validation"},
+	"pkg/registry/resource":    {"pkg/adapters/quantity", "pkg/apis/inferencecache", "pkg/apis/inferencecache/v1alpha1", "pkg/apis/inferencecache/validation"},
 	"pkg/registry":             {},
 
 	"pkg/apis/inferencecache/validation": {"pkg/adapters", "pkg/adapters/", "pkg/apis/inferencecache", "pkg/apis/inferencecache/v1alpha1"},
 	"pkg/apis/inferencecache/install":    {"pkg/apis/inferencecache", "pkg/apis/inferencecache/v1alpha1"},
 	"pkg/apis/inferencecache/fuzzer":     {"pkg/apis/inferencecache"},
 
-	"pkg/adapters":         {"pkg/adapters/", "pkg/apis/inferencecache/v1alpha1"},
-	"pkg/adapters/engine":  {"pkg/adapters/binding", "pkg/apis/inferencecache/v1alpha1"},
-	"pkg/adapters/storage": {"pkg/adapters/binding", "pkg/apis/inferencecache/v1alpha1"},
-	"pkg/adapters/binding": {"pkg/apis/inferencecache/v1alpha1"},
+	"pkg/adapters":          {"pkg/adapters/", "pkg/apis/inferencecache/v1alpha1"},
+	"pkg/adapters/engine":   {"pkg/adapters/binding", "pkg/adapters/quantity", "pkg/apis/inferencecache/v1alpha1"},
+	"pkg/adapters/storage":  {"pkg/adapters/binding", "pkg/adapters/quantity", "pkg/apis/inferencecache/v1alpha1"},
+	"pkg/adapters/quantity": {},
+	"pkg/adapters/binding":  {"pkg/apis/inferencecache/v1alpha1"},
 
 	"pkg/cacheserver": {},
 

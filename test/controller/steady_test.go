@@ -46,6 +46,9 @@ func TestSteadyState(t *testing.T) {
 	for i := range count {
 		backend := newBackend(namespace, fmt.Sprintf("cache-%d", i), shapes[i%len(shapes)], func(b *v1alpha1.CacheBackend) {
 			b.Spec.EngineSelector = &v1alpha1.EngineSelector{MatchLabels: map[string]string{"serve": b.Name}}
+			if i == 0 {
+				selectsEngines(b)
+			}
 		})
 		_, err := backends.Create(t.Context(), backend, metav1.CreateOptions{})
 		must(t, err)
@@ -62,9 +65,18 @@ func TestSteadyState(t *testing.T) {
 		}
 		return nil
 	})
-	offset := waitQuiet(t)
-	expectNoWrites(t, "at rest", offset, quiet)
+	// One has an engine of which there is something to say.
+	s := &subject{T: t, namespace: namespace, name: "cache-0"}
+	s.runEngine(map[string]string{"fake.inferencecache.io/crash-loop.vllm": "true"})
+	s.touch()
+	s.waitCondition(v1alpha1.ConditionEngineCompatibility, "False/InjectedEngineCrashLooping")
+	s.waitCondition(v1alpha1.ConditionEngineKernelsHealthy, "")
+	expectNoWrites(t, "at rest", waitQuiet(t), quiet)
 
+	// A controller that starts asks for the events on engine pods again, to no effect.
+	s.kubectl("delete", "deployment", "engine")
+	s.waitCondition(v1alpha1.ConditionEngineCompatibility, "")
+	waitQuiet(t)
 	must(t, env.stopController())
 	offset, err := auditEnd()
 	must(t, err)

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"inferencecache.io/inferencecache/pkg/adapters/quantity"
 )
 
 // checkOverrides refuses overrides that were stored under laxer rules and that API servers
@@ -19,7 +21,7 @@ func checkOverrides(overrides Overrides) error {
 		if entry.ValueFrom == nil || entry.ValueFrom.ResourceFieldRef == nil {
 			continue
 		}
-		if !newDecimal(entry.ValueFrom.ResourceFieldRef.Divisor).inRange() {
+		if !quantity.Of(entry.ValueFrom.ResourceFieldRef.Divisor).InRange() {
 			return fmt.Errorf("the divisor of engineOverrides.env[%d] is out of range; change it to less than 1e19", i)
 		}
 	}

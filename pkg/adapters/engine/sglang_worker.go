@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -42,13 +43,10 @@ func newWorker(wiring Wiring) (worker, error) {
 		image:           wiring.LMCache.WorkerImage,
 		port:            defaultWorkerPort,
 		chunkSizeTokens: chunkSize(wiring.LMCache),
-		memoryGiB:       defaultWorkerMemoryGiB,
+		memoryGiB:       cmp.Or(hostMemoryGiB(wiring.LMCache), defaultWorkerMemoryGiB),
 	}
 	if port := wiring.LMCache.WorkerPort; port != nil && *port >= 1 && *port <= 65535 {
 		w.port = *port
-	}
-	if size, ok := gibibytes(wiring.LMCache.HostMemory); ok {
-		w.memoryGiB = size
 	}
 	if wiring.Binding == nil {
 		return w, nil

@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"inferencecache.io/inferencecache/pkg/adapters/binding"
+	"inferencecache.io/inferencecache/pkg/adapters/quantity"
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
 )
 
@@ -82,10 +84,7 @@ func vllmEnv(wiring Wiring) []corev1.EnvVar {
 	if wiring.LMCache.HostMemory != nil || wiring.Binding == nil {
 		localCPU = "True"
 	}
-	size, ok := gibibytes(wiring.LMCache.HostMemory)
-	if !ok {
-		size = defaultLocalCPUGiB
-	}
+	size := cmp.Or(hostMemoryGiB(wiring.LMCache), defaultLocalCPUGiB)
 	return append(env,
 		corev1.EnvVar{Name: "LMCACHE_REMOTE_SERDE", Value: serde},
 		corev1.EnvVar{Name: "LMCACHE_CHUNK_SIZE", Value: strconv.Itoa(int(chunkSize(wiring.LMCache)))},
@@ -106,6 +105,14 @@ func remoteURL(b binding.Binding) string {
 		endpoint = endpoint[len(scheme):]
 	}
 	return scheme + endpoint
+}
+
+// hostMemoryGiB is how much memory the cache may have, 0 when that is not said.
+func hostMemoryGiB(lmCache LMCache) int64 {
+	if lmCache.HostMemory == nil {
+		return 0
+	}
+	return quantity.Of(*lmCache.HostMemory).Gibibytes()
 }
 
 // chunkSize falls back to the default for a stored value that is no size.

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/conversion"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
-	"inferencecache.io/inferencecache/pkg/apis/inferencecache/validation"
+	"inferencecache.io/inferencecache/pkg/adapters/quantity"
 )
 
 // equality is semantic equality whose quantities cannot hang it. Specs are compared before
@@ -16,7 +16,7 @@ import (
 // when it is compared the usual way.
 var equality = func() conversion.Equalities {
 	equalities := apiequality.Semantic.Copy()
-	utilruntime.Must(equalities.AddFunc(validation.EqualQuantities))
+	utilruntime.Must(equalities.AddFunc(quantity.Equal))
 	return equalities
 }()
 

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"inferencecache.io/inferencecache/pkg/adapters/quantity"
 )
 
 // maxPrinted bounds how many bytes of a text are repeated in an error. Most texts have no
@@ -63,7 +65,7 @@ func wholeEnvOf(entry corev1.EnvVar) wholeEnv {
 		return whole
 	}
 	source, selector := *entry.ValueFrom, *entry.ValueFrom.ResourceFieldRef
-	whole.Divisor = newExact(selector.Divisor).Spell()
+	whole.Divisor = quantity.Of(selector.Divisor).Spell()
 	selector.Divisor = resource.Quantity{}
 	source.ResourceFieldRef = &selector
 	whole.Entry.ValueFrom = &source

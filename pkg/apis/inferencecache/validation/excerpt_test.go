@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -176,4 +177,12 @@ func claim(name string) mutation {
 			Claims: []corev1.ResourceClaim{{Name: name}},
 		}}
 	})
+}
+
+// manyDigits returns a whole number of that many digits and more.
+func manyDigits(n, end int64) resource.Quantity {
+	number := new(big.Int).Lsh(big.NewInt(1), uint(n*10/3))
+	quantity := resource.MustParse("1")
+	quantity.AsDec().SetUnscaledBig(number.Add(number, big.NewInt(end)))
+	return quantity
 }

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"inferencecache.io/inferencecache/pkg/adapters/quantity"
 )
 
 func overridesPath(spec *field.Path) *field.Path {
@@ -134,11 +136,11 @@ func validateDivisor(selector *corev1.ResourceFieldSelector, fldPath *field.Path
 	if selector == nil {
 		return nil
 	}
-	divisor := newExact(selector.Divisor)
+	divisor := quantity.Of(selector.Divisor)
 	if divisor.InRange() {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(fldPath, divisor.Shown(), tooLarge)}
+	return field.ErrorList{field.Invalid(fldPath, shownValue(divisor), tooLarge)}
 }
 
 // envSources names the sources that are set.

@@ -11,6 +11,7 @@ import (
 
 	"inferencecache.io/inferencecache/pkg/adapters/binding"
 	"inferencecache.io/inferencecache/pkg/adapters/engine"
+	"inferencecache.io/inferencecache/pkg/adapters/quantity"
 	"inferencecache.io/inferencecache/pkg/adapters/storage"
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
 )
@@ -70,12 +71,12 @@ func validateHostMemory(c *candidate, spec *field.Path) field.ErrorList {
 		return nil
 	}
 	fldPath := spec.Child("lmCache", "hostMemory", "capacity")
-	capacity := newExact(*c.spec.LMCache.HostMemory.Capacity)
+	capacity := quantity.Of(*c.spec.LMCache.HostMemory.Capacity)
 	switch {
 	case capacity.Sign() <= 0:
-		return field.ErrorList{field.Invalid(fldPath, capacity.Shown(), "must be more than 0; leave it out for the default")}
+		return field.ErrorList{field.Invalid(fldPath, shownValue(capacity), "must be more than 0; leave it out for the default")}
 	case !capacity.InRange():
-		return field.ErrorList{field.Invalid(fldPath, capacity.Shown(), tooLarge)}
+		return field.ErrorList{field.Invalid(fldPath, shownValue(capacity), tooLarge)}
 	}
 	return nil
 }

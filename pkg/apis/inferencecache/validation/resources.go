@@ -14,6 +14,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"inferencecache.io/inferencecache/pkg/adapters/quantity"
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
 )
 
@@ -61,23 +62,23 @@ func validateResourceList(list corev1.ResourceList, fldPath *field.Path) field.E
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		key := resourceKey(fldPath, name)
-		value := newExact(list[name])
+		value := quantity.Of(list[name])
 		if detail := resourceNameFault(name); detail != "" {
 			errs = append(errs, field.Invalid(key, abbreviated(string(name)), detail))
 		}
 		if value.Sign() < 0 {
-			errs = append(errs, field.Invalid(key, value.Shown(), "must be greater than or equal to 0"))
+			errs = append(errs, field.Invalid(key, shownValue(value), "must be greater than or equal to 0"))
 		}
 		switch size, isHugePage := pageSize(name); {
 		case !value.InRange():
-			errs = append(errs, field.Invalid(key, value.Shown(), tooLarge))
+			errs = append(errs, field.Invalid(key, shownValue(value), tooLarge))
 		case isHugePage:
 			if size.Sign() > 0 && value.Sign() > 0 && !value.MultipleOf(size) {
-				errs = append(errs, field.Invalid(key, value.Shown(),
-					fmt.Sprintf("must be a multiple of the page size %s", size.Brief())))
+				errs = append(errs, field.Invalid(key, shownValue(value),
+					fmt.Sprintf("must be a multiple of the page size %s", briefValue(size))))
 			}
 		case !isStandard(name) && !value.Whole():
-			errs = append(errs, field.Invalid(key, value.Shown(), "must be a whole number: extended resources are not divisible"))
+			errs = append(errs, field.Invalid(key, shownValue(value), "must be a whole number: extended resources are not divisible"))
 		}
 	}
 	return errs
@@ -89,21 +90,21 @@ func validateResourceList(list corev1.ResourceList, fldPath *field.Path) field.E
 func validateOvercommit(resources *corev1.ResourceRequirements, fldPath *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(resources.Requests)) {
-		request := newExact(resources.Requests[name])
+		request := quantity.Of(resources.Requests[name])
 		limitQuantity, limited := resources.Limits[name]
-		limit := newExact(limitQuantity)
-		both := excerpt{printed: limit.Brief(), whole: []string{limit.Spell(), request.Spell()}}
+		limit := quantity.Of(limitQuantity)
+		both := excerpt{printed: briefValue(limit), whole: []string{limit.Spell(), request.Spell()}}
 		switch {
 		case !limited && !isStandard(name):
-			errs = append(errs, field.Invalid(resourceKey(fldPath.Child("requests"), name), request.Shown(),
+			errs = append(errs, field.Invalid(resourceKey(fldPath.Child("requests"), name), shownValue(request),
 				"needs an equal limit, since the resource cannot be overcommitted"))
 		case !limited:
 		case isStandard(name) && limit.Cmp(request) < 0:
 			errs = append(errs, field.Invalid(resourceKey(fldPath.Child("limits"), name), both,
-				fmt.Sprintf("must not be below the request of %s", request.Brief())))
+				fmt.Sprintf("must not be below the request of %s", briefValue(request))))
 		case !isStandard(name) && limit.Cmp(request) != 0:
 			errs = append(errs, field.Invalid(resourceKey(fldPath.Child("limits"), name), both,
-				fmt.Sprintf("must equal the request of %s, since the resource cannot be overcommitted", request.Brief())))
+				fmt.Sprintf("must equal the request of %s, since the resource cannot be overcommitted", briefValue(request))))
 		}
 	}
 	return errs
@@ -145,19 +146,19 @@ func isStandard(name corev1.ResourceName) bool {
 
 // pageSize returns the page size that a name for huge pages ends with, 0 if that is
 // malformed, and whether the name is one for huge pages at all.
-func pageSize(name corev1.ResourceName) (exact, bool) {
+func pageSize(name corev1.ResourceName) (quantity.Value, bool) {
 	text, found := strings.CutPrefix(string(name), corev1.ResourceHugePagesPrefix)
 	if !found {
-		return exact{}, false
+		return quantity.Value{}, false
 	}
 	if len(text) > maxPageSize {
-		return exact{}, true
+		return quantity.Value{}, true
 	}
 	size, err := resource.ParseQuantity(text)
 	if err != nil {
-		return exact{}, true
+		return quantity.Value{}, true
 	}
-	return newExact(size), true
+	return quantity.Of(size), true
 }
 
 // resourceNameFault says what is wrong with a name, or nothing. The rules are those of
