@@ -165,7 +165,7 @@ func TestProbeAnswerOutlivesAFailedWrite(t *testing.T) {
 				_, _, _ = r.pass()
 			}
 			r.wantProbe("")
-			r.fail = func(string, any) error { return nil }
+			r.heal()
 			r.wantPass()
 			r.wantProbe("False/ProbeRoutingFailed")
 			server.wantCalls(t, 1)
@@ -194,7 +194,7 @@ func TestProbeAnswerWaits(t *testing.T) {
 			r.fail = failing[*v1alpha1.CacheBackend]("patch status", errRefused)
 			_, _, _ = r.pass()
 			server.wantCalls(t, 2)
-			r.fail = func(string, any) error { return nil }
+			r.heal()
 			between[0](r)
 			r.wantPass()
 			between[1](r)

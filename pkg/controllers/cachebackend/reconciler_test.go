@@ -107,6 +107,9 @@ func newRig(t *testing.T, objects ...client.Object) *rig {
 	return r
 }
 
+// heal lets all requests through again.
+func (r *rig) heal() { r.fail = func(string, any) error { return nil } }
+
 // pass runs one pass and returns its error and what it wrote.
 func (r *rig) pass() (ctrl.Result, []string, error) {
 	r.Helper()
@@ -181,7 +184,7 @@ func TestFailedReadEndsThePass(t *testing.T) {
 						t.Error("the status was written")
 					}
 				}
-				r.fail = func(string, any) error { return nil }
+				r.heal()
 				if after := r.backend().Status; after.Endpoint != before.Endpoint || after.ObservedGeneration != before.ObservedGeneration {
 					t.Errorf("the status became %+v", after)
 				}
@@ -255,7 +258,7 @@ func TestNoEventWithoutItsStatus(t *testing.T) {
 	if len(r.events.Events) != 0 {
 		t.Errorf("told %s", <-r.events.Events)
 	}
-	r.fail = func(string, any) error { return nil }
+	r.heal()
 	if _, _, err := r.pass(); err != nil {
 		t.Fatal(err)
 	}

@@ -50,6 +50,17 @@ func newFleet(t *testing.T, name string) *fleet {
 	return f
 }
 
+// newReplaced is a fleet whose server was replaced since the last pass.
+func newReplaced(t *testing.T, name string) *fleet {
+	t.Helper()
+	f := newFleet(t, name)
+	f.server("A")
+	f.want("A:0", "", 0)
+	f.kill("A")
+	f.server("B")
+	return f
+}
+
 func (f *fleet) must(err error) {
 	f.Helper()
 	if err != nil {
@@ -224,11 +235,7 @@ func TestCascadeFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFleet(t, "failing-"+name)
-			f.server("A")
-			f.want("A:0", "", 0)
-			f.kill("A")
-			f.server("B")
+			f := newReplaced(t, "failing-"+name)
 			f.fail = tt.fail
 			for range 3 {
 				_, _, _ = f.pass()
@@ -240,7 +247,7 @@ func TestCascadeFailures(t *testing.T) {
 			if got := f.backend().Status.ObservedServerInstance; got != "A:0" {
 				t.Errorf("observedServerInstance is %q", got)
 			}
-			f.fail = func(string, any) error { return nil }
+			f.heal()
 			f.want("B:0", "B:0", 1)
 			f.wait(cascadeWindow)
 			f.want("B:0", "B:0", 1)
@@ -252,14 +259,10 @@ func TestCascadeFailures(t *testing.T) {
 // engines that have it.
 func TestCascadeInANewProcess(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "restarted")
-	f.server("A")
-	f.want("A:0", "", 0)
-	f.kill("A")
-	f.server("B")
+	f := newReplaced(t, "restarted")
 	f.fail = failing[*v1alpha1.CacheBackend]("patch status", errRefused)
 	_, _, _ = f.pass()
-	f.fail = func(string, any) error { return nil }
+	f.heal()
 	f.memories.byName = nil
 	_, written, err := f.pass()
 	if err != nil || len(written) != 1 || written[0] != "patch status *v1alpha1.CacheBackend" {
@@ -285,7 +288,7 @@ func TestCascadeAfterAnotherPath(t *testing.T) {
 				f.fail = failing[*v1alpha1.CacheBackend]("patch status", errRefused)
 			}
 			_, _, _ = f.pass()
-			f.fail = func(string, any) error { return nil }
+			f.heal()
 			if got := f.backend().Status.ObservedServerInstance; !fault && got != "" {
 				t.Errorf("observedServerInstance is %q", got)
 			}
@@ -333,11 +336,7 @@ func TestCascadeFromAnOldBaseline(t *testing.T) {
 // TestRestartIsConditional: an engine that has changed since it was read is not overwritten.
 func TestRestartIsConditional(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, "conditional")
-	f.server("A")
-	f.want("A:0", "", 0)
-	f.kill("A")
-	f.server("B")
+	f := newReplaced(t, "conditional")
 	changed := false
 	f.fail = func(verb string, object any) error {
 		if deployment, ok := object.(*appsv1.Deployment); ok && verb == "patch" && deployment.Name == "eng" && !changed {
@@ -370,7 +369,7 @@ func TestShrinkThatFails(t *testing.T) {
 	f.wait(cascadeWindow)
 	f.fail = failing[*metav1.PartialObjectMetadata]("get", errRefused)
 	_, _, _ = f.pass()
-	f.fail = func(string, any) error { return nil }
+	f.heal()
 	f.wait(cascadeWindow)
 	f.wantPass()
 	if got := f.trigger("eng"); !strings.HasPrefix(got, "A:0@") {
