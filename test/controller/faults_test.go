@@ -5,6 +5,7 @@ package controller
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -208,4 +209,34 @@ func TestSingletonUnderFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPodsThatCannotBeListed: what was known of engine pods stands until they can be listed again, and all else goes on.
+func TestPodsThatCannotBeListed(t *testing.T) {
+	withoutController(t)
+	s := newSubject(t)
+	p := startProcess(t, s.namespace, pass)
+	s.create(hostOnly, selectsEngines)
+	s.waitReady(metav1.ConditionTrue, v1alpha1.ReasonHostOnlyActive)
+	s.createEngine(newEngine("engine", nil))
+	s.touch()
+	s.waitMatched(1, "")
+
+	refused := answers(500, metav1.StatusReasonInternalError, 0)
+	start := p.spoil(func(call *call, send sender) (*http.Response, error) {
+		if call.what == "list pods" {
+			return refused(call, send)
+		}
+		return send(call.Request)
+	})
+	s.kubectl("delete", "pod", "engine")
+	s.edit(func(b *v1alpha1.CacheBackend) { b.Spec.Integration = &v1alpha1.IntegrationSpec{FailOpen: new(false)} })
+	s.waitReady(metav1.ConditionTrue, v1alpha1.ReasonHostOnlyActive)
+	if !slices.Contains(p.since(start), "list pods") {
+		t.Error("the pods were not asked for")
+	}
+	s.waitMatched(1, "")
+	p.spoil(pass)
+	s.touch()
+	s.waitMatched(0, "no Pods in namespace match")
 }
