@@ -49,7 +49,7 @@ func (r *Reconciler) followServers(ctx context.Context, backend *v1alpha1.CacheB
 	case keep:
 		return Restart{Known: true, ServerInstance: baseline, Wait: decision.wait}
 	case cascade:
-		if err := r.restartEngines(ctx, backend, slices.Collect(maps.Values(view.replicaSets)), decision.trigger); err != nil {
+		if err := r.restartEngines(ctx, backend, view.replicaSets, decision.trigger); err != nil {
 			logger.Error(err, "Could not restart the engines of a cache server that was replaced")
 			return Restart{Known: true, ServerInstance: baseline, Wait: cascadeWindow}
 		}
@@ -69,7 +69,7 @@ func (r *Reconciler) publishedBaseline(ctx context.Context, backend *v1alpha1.Ca
 }
 
 // restartEngines rolls the Deployments that the ReplicaSets of engine pods belong to.
-func (r *Reconciler) restartEngines(ctx context.Context, backend *v1alpha1.CacheBackend, replicaSets []metav1.OwnerReference, trigger trigger) error {
+func (r *Reconciler) restartEngines(ctx context.Context, backend *v1alpha1.CacheBackend, replicaSets map[types.UID]metav1.OwnerReference, trigger trigger) error {
 	targets := map[string]types.UID{}
 	for _, owner := range replicaSets {
 		deployment, err := r.deploymentOf(ctx, backend.Namespace, owner)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -58,7 +59,7 @@ type claims struct {
 
 type selector struct {
 	backend string
-	labels  map[string]string
+	engines labels.Selector
 }
 
 func claimsOf(backends []v1alpha1.CacheBackend) map[string]claims {
@@ -71,7 +72,7 @@ func claimsOf(backends []v1alpha1.CacheBackend) map[string]claims {
 		}
 		c.names.Insert(backend.Name)
 		if engines := backend.Spec.EngineSelector; engines != nil && len(engines.MatchLabels) != 0 {
-			c.selectors = append(c.selectors, selector{backend: backend.Name, labels: engines.MatchLabels})
+			c.selectors = append(c.selectors, selector{backend: backend.Name, engines: labels.SelectorFromSet(engines.MatchLabels)})
 		}
 		byNamespace[backend.Namespace] = c
 	}
@@ -90,18 +91,9 @@ func (c claims) owner(namespace string, pod enginePod) (string, bool) {
 		return name, c.names.Has(name)
 	}
 	for _, selector := range c.selectors {
-		if subset(selector.labels, pod.labels) {
+		if selector.engines.Matches(labels.Set(pod.labels)) {
 			return selector.backend, true
 		}
 	}
 	return "", false
-}
-
-func subset(labels, of map[string]string) bool {
-	for key, value := range labels {
-		if got, ok := of[key]; !ok || got != value {
-			return false
-		}
-	}
-	return true
 }

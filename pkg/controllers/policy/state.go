@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"inferencecache.io/inferencecache/pkg/apis/inferencecache/v1alpha1"
 	"inferencecache.io/inferencecache/pkg/cacheserver"
 )
@@ -39,9 +41,7 @@ func desiredState(policies []v1alpha1.CachePolicy, tenants []v1alpha1.CacheTenan
 // name counts.
 func effectivePolicies(policies []v1alpha1.CachePolicy) []*v1alpha1.CachePolicy {
 	effective := pointers(policies)
-	slices.SortFunc(effective, func(a, b *v1alpha1.CachePolicy) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(effective, byName[*v1alpha1.CachePolicy])
 	return slices.CompactFunc(effective, func(a, b *v1alpha1.CachePolicy) bool { return a.Namespace == b.Namespace })
 }
 
@@ -49,9 +49,7 @@ func effectivePolicies(policies []v1alpha1.CachePolicy) []*v1alpha1.CachePolicy 
 // Several objects may speak of one tenant: the first that sets a quota counts.
 func QuotaOwners(tenants []v1alpha1.CacheTenant) []*v1alpha1.CacheTenant {
 	owners := pointers(tenants)
-	slices.SortFunc(owners, func(a, b *v1alpha1.CacheTenant) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(owners, byName[*v1alpha1.CacheTenant])
 	taken := map[string]bool{}
 	return slices.DeleteFunc(owners, func(tenant *v1alpha1.CacheTenant) bool {
 		if quota := tenant.Spec.Quota; quota == nil || quota.MaxIndexEntries == nil || taken[tenant.Spec.TenantID] {
@@ -60,6 +58,11 @@ func QuotaOwners(tenants []v1alpha1.CacheTenant) []*v1alpha1.CacheTenant {
 		taken[tenant.Spec.TenantID] = true
 		return false
 	})
+}
+
+// byName orders objects by namespace and name.
+func byName[T metav1.Object](a, b T) int {
+	return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 }
 
 func pointers[T any](items []T) []*T {
